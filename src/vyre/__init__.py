@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from vyre.adapters.cuda.machine.options import RunOptions as RunOptions
     from vyre.adapters.cuda.registration import cuda_catalog as cuda_catalog
     from vyre.adapters.cuda.runtime.device import CudaOptions as CudaOptions
+    from vyre.adapters.telemetry.guarded import RecentEvents as RecentEvents
+    from vyre.adapters.telemetry.prometheus import PrometheusTelemetry as PrometheusTelemetry
+    from vyre.adapters.telemetry.structured import StructlogTelemetry as StructlogTelemetry
     from vyre.app.aot import (
         WrittenBundle as WrittenBundle, aot_emitters as aot_emitters, build_bundle as build_bundle,
     )
@@ -162,6 +165,7 @@ if TYPE_CHECKING:
     from vyre.policies.launching.execution_prices import ExecutionMode as ExecutionMode
     from vyre.policies.tuning.paired_race import RaceThresholds as RaceThresholds
     from vyre.ports.bundles import AotEmitter as AotEmitter, AotTargetId as AotTargetId
+    from vyre.ports.support import Telemetry as Telemetry
 
     __version__: str
 # isort: on
@@ -172,6 +176,9 @@ _HOME: Final[dict[str, str]] = {
     "vyre.adapters.cuda.machine.options": "RunOptions",
     "vyre.adapters.cuda.registration": "cuda_catalog",
     "vyre.adapters.cuda.runtime.device": "CudaOptions",
+    "vyre.adapters.telemetry.guarded": "RecentEvents",
+    "vyre.adapters.telemetry.prometheus": "PrometheusTelemetry",
+    "vyre.adapters.telemetry.structured": "StructlogTelemetry",
     "vyre.app.aot": "WrittenBundle aot_emitters build_bundle",
     "vyre.app.bundle": "LoadedBundle load_bundle",
     "vyre.app.calibration.service": "KnownCosts",
@@ -266,6 +273,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.policies.launching.execution_prices": "ExecutionMode",
     "vyre.policies.tuning.paired_race": "RaceThresholds",
     "vyre.ports.bundles": "AotEmitter AotTargetId",
+    "vyre.ports.support": "Telemetry",
 }
 _MODULE_OF: Final = {name: module for module, names in _HOME.items() for name in names.split()}
 

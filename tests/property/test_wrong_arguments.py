@@ -505,6 +505,14 @@ class World:
                 {"error": {"one", "whole float"}, "max_pairs": {"one"}}
                 | {"min_gain_bps": {"one", "zero"}, "worth_bps": {"one", "zero"}},
             ),
+            "PrometheusTelemetry": Row(
+                vyre.PrometheusTelemetry,
+                {"registry": None, "buckets": [0.5, 1]},
+                {"registry": {"none"}, "buckets": {"list", "tuple"}},
+            ),
+            "RecentEvents": Row(
+                lambda capacity: vyre.RecentEvents(capacity), {"capacity": 4}, {"capacity": {"one", "numpy int"}}
+            ),
             "DecisionJournal": Row(vyre.DecisionJournal, {"limit": 4}),
             "DecisionJournal.note": Row(
                 lambda decision: vyre.DecisionJournal().note(decision),
@@ -620,6 +628,10 @@ NOT_CALLED: Final = {
     # records of the port, which the application makes and checks
     "Pipeline.dispatch", "Pipeline.fill", "Pipeline.run", "Pipeline.run_for_bytes", "Pipeline.shapes",
     "Pipeline.submit", "SpecValue",
+    # called by sessions, for each other
+    *(f"{kind}.{name}" for kind in ("PrometheusTelemetry", "RecentEvents", "StructlogTelemetry", "Telemetry")
+      for name in ("event", "observe")),
+    "StructlogTelemetry", "Telemetry",
     # the language, whose builder and forms have tests of their own
     "Buffer", "BufferHandle", "Program", "ProgramBuilder", "SwitchArms", "Value", "Variable", "View2d", "View3d",
     # the language in Python: read by kernels, and refused by all other callers whatever the arguments are

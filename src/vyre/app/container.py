@@ -19,7 +19,7 @@ from vyre.adapters.disk.configuration import CacheOption
 from vyre.adapters.system import ProcessEnvironment
 from vyre.adapters.telemetry.application import ApplicationTelemetry
 from vyre.adapters.telemetry.decisions import CountedDecisions
-from vyre.adapters.telemetry.guarded import GuardedTelemetry
+from vyre.adapters.telemetry.guarded import GuardedTelemetry, session_telemetry
 from vyre.app.journal import DecisionJournal
 from vyre.app.prediction import PredictionConfig
 from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector, Selection
@@ -55,7 +55,9 @@ class Container(containers.DeclarativeContainer):
 
     environment: providers.ThreadSafeSingleton[Environment] = providers.ThreadSafeSingleton(ProcessEnvironment)
     telemetry: providers.ThreadSafeSingleton[Telemetry] = providers.ThreadSafeSingleton(ApplicationTelemetry)
-    guarded: providers.ThreadSafeSingleton[Telemetry] = providers.ThreadSafeSingleton(GuardedTelemetry, telemetry)
+    guarded: providers.ThreadSafeSingleton[GuardedTelemetry] = providers.ThreadSafeSingleton(
+        session_telemetry, telemetry, environment
+    )
     catalog: providers.ThreadSafeSingleton[BackendCatalog] = providers.ThreadSafeSingleton(load_catalog)
     cache: providers.Object[CacheOption] = providers.Object(None)
     journal: providers.Object[DecisionJournal | None] = providers.Object(None)

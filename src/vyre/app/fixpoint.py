@@ -146,7 +146,7 @@ class FixedPoint(Unique):
             with self._lock, sealed:
                 timing = self._run()
         except BackendError as error:
-            error.add_note(f"backend={self._lease.backend.id} fixed point={self!r}")
+            self._lease.failed(error, f"fixed point={self!r}")
             raise
         if timing.launches != 0:
             self._remember(timing)

@@ -18,9 +18,11 @@ from vyre.ports.backend import Backend
 from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
+    from vyre.adapters.telemetry.guarded import GuardedTelemetry
     from vyre.app.asynchrony.work import AsyncWork
     from vyre.app.calibration.review import CostReview
     from vyre.app.residency import ResidentBudget
+    from vyre.domain.errors import VyreError
     from vyre.policies.journal import DecisionSink
 
 LEAST_SWEPT: Final = 64
@@ -71,13 +73,19 @@ class BackendLease(Unique):
         "is_reviewed",
         "launched",
         "order",
+        "telemetry",
         "work",
     )
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, telemetry: GuardedTelemetry | None = None) -> None:
+        self.telemetry: GuardedTelemetry | None = telemetry
         if not backend.opens_on_use:
             backend.lifecycle.prepare()
         self.backend: Backend = backend
+        if telemetry is not None and (telemetry.watches or telemetry.ranges is not None):
+            from vyre.adapters.telemetry.observed import observed  # imported on use
+
+            self.backend = observed(backend, telemetry)
         self.closed: bool = False
         self._is_released = False
         self.is_inherited: bool = False
@@ -127,6 +135,16 @@ class BackendLease(Unique):
         """Raises ``DispatchFailed`` in a forked child of the process that opened it."""
         if self.is_inherited:
             raise used_in_a_fork(f"backend `{self.backend.id}`", self._opened_in, os.getpid())
+
+    def failed(self, error: VyreError, what: str) -> None:
+        """Tells telemetry that work failed, and notes on the error whose it was: ``what`` is ``program=saxpy``."""
+        self.told(error, what)
+        error.add_note(f"backend={self.backend.id} {what}")
+
+    def told(self, error: VyreError, what: str) -> None:
+        """Tells telemetry that work failed, unless it was told of this error before."""
+        if self.telemetry is not None:
+            self.telemetry.failed(error, str(self.backend.id), what)
 
     def adopt(self, array: LeasedMemory) -> None:
         """Closes ``array`` with the lease.  If the lease is closed already, frees it and raises as ``check_open``."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from vyre.adapters.discovery import load_catalog
 from vyre.adapters.disk.configuration import CacheOption
 from vyre.adapters.system import ProcessEnvironment
-from vyre.adapters.telemetry.application import ApplicationTelemetry
 from vyre.adapters.telemetry.decisions import decision_sink
-from vyre.adapters.telemetry.guarded import GuardedTelemetry
+from vyre.adapters.telemetry.guarded import expect_methods, session_telemetry
 from vyre.app.asynchrony.admission import USUAL_IN_FLIGHT, checked_in_flight
 from vyre.app.lease import checked_resident_budget
 from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector
@@ -37,7 +36,7 @@ def open(
     backend: str = AUTO,
     *,
     catalog: BackendCatalog | None = None,
-    telemetry: Telemetry | None = None,
+    telemetry: Telemetry | Sequence[Telemetry] | None = None,
     environment: Environment | None = None,
     cache: CacheOption = None,
     pins: PinsOption = None,
@@ -69,8 +68,9 @@ def open(
     pays; no result depends on it.  ``optimizer``: where its passes run, on the ``"host"``, or, as far as there are
     kernels of them, on the ``"device"`` of the session.  ``shadow``: the calls that run again on another backend, whose
     bytes are compared (``vyre.Shadow``); None: none.  ``gates``: functions that every program must pass before it is
-    compiled (``vyre.gates``).  ``catalog``, ``telemetry`` and ``environment`` replace the
-    adapters of this process; ``vyre.app.container.Container`` wires the same parts for applications.
+    compiled (``vyre.gates``).  ``catalog``, ``telemetry`` and ``environment`` replace the adapters of this process;
+    ``telemetry`` may be several, such as ``[vyre.StructlogTelemetry(), vyre.PrometheusTelemetry()]``.
+    ``vyre.app.container.Container`` wires the same parts for applications.
     Raises ``BackendUnavailable``, ``InvalidConfig`` for an invalid setting, ``UnsupportedFeature`` for threads or
     affinity of a named backend that takes neither, and for pins ``UnreadableFile`` and ``MalformedJson``.
     """
@@ -83,17 +83,15 @@ def open(
     max_in_flight = checked_in_flight(max_in_flight)
     resident_budget = checked_resident_budget(resident_budget)
     expect("catalog", catalog, (BackendCatalog, type(None)), "a BackendCatalog, or None")
-    telemetry = ApplicationTelemetry() if telemetry is None else telemetry
     environment = ProcessEnvironment() if environment is None else environment
-    _expect_methods("telemetry", telemetry, "count", "event")
-    telemetry = GuardedTelemetry(telemetry)
-    _expect_methods("environment", environment, "get")
+    expect_methods("environment", environment, "get")
+    told = session_telemetry(telemetry, environment)
     expect("optimize", optimize, bool, "True or False")
     if gates != ():
         from vyre.domain.gates import checked_gates  # imported on use
 
         gates = checked_gates(gates)
-    sink = decision_sink(telemetry, journal)
+    sink = decision_sink(told, journal)
     device_passes = None
     if optimizer != "host":
         from vyre.app.device_passes.passes import DevicePasses  # imported on use
@@ -101,11 +99,11 @@ def open(
 
         check_place(optimizer)
         device_passes = DevicePasses()
-    services = backend_services(cache, environment, telemetry, sink, threads, affinity, optimize, device_passes)
+    services = backend_services(cache, environment, told, sink, threads, affinity, optimize, device_passes)
     forced = environment.get(FORCE_VARIABLE)
     catalog = catalog if catalog is not None else load_catalog()
-    selector = BackendSelector(catalog, telemetry, forced, services)
-    tuning = tuning_sources(cache, pins, environment, telemetry, partial(reference_of, catalog, telemetry))
+    selector = BackendSelector(catalog, told, forced, services)
+    tuning = tuning_sources(cache, pins, environment, told, partial(reference_of, catalog, told))
     selection = selector.select(backend)
     if device_passes is not None:
         on_host = any(each.on_host for each in catalog.registrations if each.id == selection.backend.id)
@@ -124,12 +122,5 @@ def open(
     if shadow is not None:
         from vyre.app.shadow.opening import with_shadow  # imported on use
 
-        selection = with_shadow(selection, shadow, catalog, telemetry)
-    return Session(selection, telemetry, tuning, predict, journal, max_in_flight, resident_budget, tuple(gates))
-
-
-def _expect_methods(name: str, value: object, *methods: str) -> None:
-    if not all(callable(getattr(value, method, None)) for method in methods):
-        raise InvalidConfig(
-            f"{name}={shown(value)} has no {' and '.join(methods)}", fix="pass an object that has, or None."
-        )
+        selection = with_shadow(selection, shadow, catalog, told)
+    return Session(selection, told, tuning, predict, journal, max_in_flight, resident_budget, tuple(gates))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from vyre.adapters.forks import process_lock
+from vyre.adapters.telemetry.guarded import GuardedTelemetry
 from vyre.app.lease import BackendLease
 from vyre.app.selection import Selection
 from vyre.domain.errors import session_closed
 from vyre.ports.interrupts import sealed
-from vyre.ports.support import Telemetry
 
 WHY: Final = "a race check was asked for and no backend by name"
 
@@ -17,7 +17,7 @@ WHY: Final = "a race check was asked for and no backend by name"
 class RaceChecks:
     """The lease on the backend that runs race checks, opened on first use.  Any thread may use it."""
 
-    def __init__(self, selection: Selection, usual: BackendLease, telemetry: Telemetry) -> None:
+    def __init__(self, selection: Selection, usual: BackendLease, telemetry: GuardedTelemetry) -> None:
         self._make = selection.race_checker
         self._usual = usual
         self._telemetry = telemetry
@@ -38,7 +38,7 @@ class RaceChecks:
                 raise session_closed()
             if self._lease is None:
                 backend = self._make()
-                self._lease = BackendLease(backend)
+                self._lease = BackendLease(backend, self._telemetry)
                 self._telemetry.event(
                     "vyre.backend.reference_selected", level="warning", backend=str(backend.id), reason=WHY
                 )

@@ -413,6 +413,7 @@ class Session(
         """
         self._lease.check_open()
         self._lease.backend.lifecycle.recover()
+        self._telemetry.event("vyre.device.recovered", level="warning", backend=self.backend)
 
     def close(self) -> None:
         """Waits for submitted dispatches, frees resident memory and closes the backend; idempotent.
@@ -464,3 +465,4 @@ class Session(
                 self._race_checks.close()
                 if (device_passes := self._selection.services.device_passes) is not None:
                     device_passes.close()
+                self._telemetry.event("vyre.session.closed", level="debug", backend=self.backend)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from weakref import WeakKeyDictionary
 
 from vyre.adapters.forks import process_lock
+from vyre.adapters.telemetry.guarded import guarded
 from vyre.app.asynchrony.admission import USUAL_IN_FLIGHT
 from vyre.app.asynchrony.work import AsyncWork
 from vyre.app.background import BackgroundCompiler
@@ -21,7 +22,7 @@ from vyre.app.shorthand import Keywords, keywords_of
 from vyre.app.tuning.sources import TuningSources, no_store
 from vyre.domain.arguments import expect
 from vyre.domain.dispatch import DEFAULT_CONFIG, REMEMBERED_TIMINGS, DispatchConfig, DispatchTiming
-from vyre.domain.errors import UnsupportedFeature
+from vyre.domain.errors import UnsupportedFeature, VyreError
 from vyre.domain.ir.program import Program, ProgramLike, ProgramSource
 from vyre.domain.program_report import InvalidProgram
 from vyre.ports.interrupts import sealed
@@ -61,11 +62,12 @@ class SessionCore:
         gates: tuple[Gate, ...] = (),
     ) -> None:
         self._gates = gates
+        telemetry = guarded(telemetry)
         self._selection, self._telemetry, self._journal = selection, telemetry, journal
         self._decisions = selection.services.decisions
         if resident_budget is not None:
             selection.backend.require_memory()
-        self._lease = BackendLease(selection.backend)
+        self._lease = BackendLease(selection.backend, telemetry)
         if resident_budget is not None:
             self._lease.keep_to(resident_budget, self._decisions)
         self._race_checks = RaceChecks(selection, self._lease, telemetry)
@@ -93,6 +95,9 @@ class SessionCore:
             self._observer = ShapeObserver(
                 settings, telemetry, self._background, self._pipelines, self._prepare, self._decisions
             )
+
+        chosen, why = str(selection.backend.id), selection.report.reason
+        telemetry.event("vyre.session.opened", level="debug", backend=chosen, reason=why)
 
     # ---------------------------------------------------------------- preparing
     def compile(
@@ -141,6 +146,20 @@ class SessionCore:
         return self._prepare(wanted.program, wanted.merged)
 
     def _prepare(self, program: Program, config: DispatchConfig, kind: Kind | None = None) -> Pipeline:
+        try:
+            pipeline = self._made(program, config, kind)
+        except VyreError as error:
+            self._lease.told(error, f"preparing {program.name or 'unnamed'}")
+            raise
+        backend, cache = pipeline.backend, pipeline.cache._value_
+        self._telemetry.count("vyre.pipeline.prepared", backend=backend, cache=cache)
+        name, took = program.name or "unnamed", sum([ns for _, ns in pipeline.phases])
+        self._telemetry.event(
+            "vyre.pipeline.prepared", level="debug", backend=backend, program=name, cache=cache, took_ns=took
+        )
+        return pipeline
+
+    def _made(self, program: Program, config: DispatchConfig, kind: Kind | None) -> Pipeline:
         from vyre.app.pipeline import Pipeline
         from vyre.app.verdicts import require_valid, with_registered
         from vyre.domain.op_ids import required_ops
@@ -169,9 +188,7 @@ class SessionCore:
             raise UnsupportedFeature(feature=", ".join(sorted(missing)), backend=backend.id)
         if backend.planning is not None and lease is self._lease and not lease.is_reviewed:
             lease.review_with(self._planning_review())
-        pipeline = (kind or Pipeline)(lease, program, config, (("validate", validated),))
-        self._telemetry.count("vyre.pipeline.prepared", backend=backend.id, cache=pipeline.cache._value_)
-        return pipeline
+        return (kind or Pipeline)(lease, program, config, (("validate", validated),))
 
     def _lowered(self, program: Program, config: DispatchConfig) -> LoweredProgram:
         from vyre.app.dialects.for_session import lowered_for

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from vyre.app.shadow.state import ShadowReport
     from vyre.app.shorthand import Keywords
     from vyre.domain.dispatch import DispatchConfig
+    from vyre.domain.errors import Event
     from vyre.domain.evidence.records import Evidence
     from vyre.domain.ir.program import ProgramLike
     from vyre.domain.program_report import Report
@@ -122,6 +123,26 @@ class SessionReports(SessionCore):
         self._lease.check_process()
         source = self._lease.backend.metric_source
         return {} if source is None else source.metrics()
+
+    def metrics_text(self) -> str:
+        """Returns a page of metrics in the text format of Prometheus: every ``PrometheusTelemetry`` of the session, the
+        counters of the backend (``vyre_backend_...``) and the failures.
+
+        Dispatches, their times and bytes are in it only for a session that was opened with such a telemetry.
+        """
+        from vyre.adapters.telemetry.prometheus import PrometheusTelemetry, backend_text  # imported on use
+
+        backend, telemetry = str(self._lease.backend.id), self._telemetry
+        pages = [each.text() for each in telemetry.inner if isinstance(each, PrometheusTelemetry)]
+        return "".join(pages) + backend_text(backend, self.metrics(), {} if pages else telemetry.failures)
+
+    def recent(self) -> tuple[Event, ...]:
+        """Returns the last 256 events of the session, oldest first: what it opened, prepared and closed, fallbacks, and
+        failures.  An error has the last 16 as its attribute ``recent``.
+
+        For more of them pass a ``vyre.RecentEvents`` as telemetry.
+        """
+        return self._telemetry.recent()
 
     def validate(self, program: ProgramLike) -> Report:
         """Returns every diagnostic of the program, and its lints; the same as ``vyre.validate``."""

@@ -151,7 +151,7 @@ class WorkQueue(Closing):
             with self._lock, sealed:
                 return self._drained(given, plan)
         except BackendError as error:
-            error.add_note(f"backend={self._lease.backend.id} work queue={self!r}")
+            self._lease.failed(error, f"work queue={self!r}")
             raise
 
     def plan(self, initial_items: int) -> DrainPlan:

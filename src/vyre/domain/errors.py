@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from vyre.domain.printable import shown
 from vyre.domain.races import races_text
@@ -60,10 +60,25 @@ class ErrorCode(IntEnum):
     UNKNOWN = 1999
 
 
+class Event(NamedTuple):
+    """Something that a session told its telemetry: a name, a severity (``debug``, ``info``, ``warning`` or ``error``),
+    fields by name, and the time in seconds since the epoch; 0.0 where nobody looked at the clock.
+    """
+
+    name: str
+    level: str
+    fields: dict[str, object]
+    at_s: float = 0.0
+
+
 class VyreError(Exception):
-    """The root of all errors.  A ``Fix:`` inside ``message`` is split off when ``fix`` is not given."""
+    """The root of all errors.  A ``Fix:`` inside ``message`` is split off when ``fix`` is not given.
+
+    ``recent`` holds the last events that the session had told its telemetry when a run failed, oldest first.
+    """
 
     code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN
+    recent: tuple[Event, ...] = ()
     default_fix: ClassVar[str] = "read the chained exception; nothing more specific is known."
 
     def __init__(self, message: str, *, fix: str | None = None) -> None:

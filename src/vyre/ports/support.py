@@ -14,13 +14,16 @@ class Environment(Protocol):
 
 
 class Telemetry(Protocol):
-    """A receiver of events and counts.  Implementations never raise and are thread-safe."""
+    """A receiver of events, counts and durations.  Implementations never raise and are thread-safe."""
 
     def count(self, name: str, value: int = 1, /, **labels: str) -> None:
         """Adds ``value`` to the counter with this name and these labels."""
 
     def event(self, name: str, /, *, level: str = "info", **fields: object) -> None:
         """Records an event with its severity and fields."""
+
+    def observe(self, name: str, seconds: float, /, **labels: str) -> None:
+        """Adds a duration to those with this name and these labels."""
 
 
 class NullTelemetry:
@@ -33,6 +36,10 @@ class NullTelemetry:
         return
 
     def event(self, name: str, /, *, level: str = "info", **fields: object) -> None:
+        """Does nothing."""
+        return
+
+    def observe(self, name: str, seconds: float, /, **labels: str) -> None:
         """Does nothing."""
         return
 

@@ -53,6 +53,9 @@ class Broken:
     def event(self, name: str, /, *, level: str = "info", **fields: object) -> None:
         raise ValueError("told wrong")
 
+    def observe(self, name: str, seconds: float, /, **labels: str) -> None:
+        raise KeyError("timed wrong")
+
 
 def test_telemetry_that_raises_is_warned_of_once_and_ends_no_dispatch() -> None:
     x = np.arange(8, dtype=np.uint32)

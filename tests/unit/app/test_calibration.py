@@ -468,7 +468,7 @@ def test_a_review_that_fails_is_nobody_elses_failure(tmp_path: Path) -> None:
         planning.wait_for(1)
         dispatches(session, 20, resident=True)
     failed = [event for event in telemetry.events if event.name == "vyre.background.failed"]
-    assert failed[0].fields == {"error": "RuntimeError: no plans today"}
+    assert failed[0].fields["error"] == "RuntimeError: no plans today"
 
 
 def test_fewer_timed_launches_bound_a_cost_at_least(tmp_path: Path) -> None:

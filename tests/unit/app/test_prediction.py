@@ -203,7 +203,8 @@ def test_a_compilation_that_fails_in_the_background_fails_nobody(
                 session.dispatch(program, [x])
                 running.idle()
         assert 1 <= session.predictions().failed <= 2, "each shape is given up after its first failure"
-    assert [event.name for event in telemetry.events] == ["vyre.background.failed"] * session.predictions().failed
+    told = [event.name for event in telemetry.events].count("vyre.background.failed")
+    assert told == session.predictions().failed
 
 
 def test_what_a_dispatch_prepared_first_is_no_longer_wished(running: Running, compiler: ForgetfulCompiler) -> None:

@@ -132,6 +132,8 @@ def test_an_event_tells_of_each_eviction() -> None:
 
         def count(self, name: str, value: int = 1, /, **labels: str) -> None: ...
 
+        def observe(self, name: str, seconds: float, /, **labels: str) -> None: ...
+
         def event(self, name: str, /, *, level: str = "info", **fields: object) -> None:
             self.events.append((name, fields))
 

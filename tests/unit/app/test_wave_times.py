@@ -75,6 +75,8 @@ class Heard:
 
     def count(self, name: str, value: int = 1, /, **labels: str) -> None: ...
 
+    def observe(self, name: str, seconds: float, /, **labels: str) -> None: ...
+
     def event(self, name: str, /, *, level: str = "info", **fields: object) -> None:
         self.events.append(name)
 

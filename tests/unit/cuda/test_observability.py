@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from vyre.adapters.cuda.runtime.counters import Counters
-from vyre.adapters.cuda.runtime.profiling import NullProfiler, NvtxProfiler, profiler_from
+from vyre.adapters.profiling import NullProfiler, NvtxProfiler, profiler_from
 from vyre.domain.errors import InvalidConfig
 
 

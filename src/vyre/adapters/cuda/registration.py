@@ -23,7 +23,7 @@ def _cuda(services: BackendServices, options: CudaOptions | None = None) -> Back
     from vyre.adapters.cuda.jit_cache import jit_cache_settings
     from vyre.adapters.cuda.runtime.backend import make_backend
     from vyre.adapters.cuda.runtime.options import options_from
-    from vyre.adapters.cuda.runtime.profiling import profiler_from
+    from vyre.adapters.profiling import profiler_from
     from vyre.adapters.system import ProcessEnvironment
 
     environment = ProcessEnvironment()

@@ -12,17 +12,15 @@ from contextlib import suppress
 from typing import Final
 
 from vyre.domain.printable import one_line
+from vyre.ports.support import NullTelemetry
 
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
-class ApplicationTelemetry:
+class ApplicationTelemetry(NullTelemetry):
     """``Telemetry`` that uses the application's logging."""
 
     __slots__ = ()
-
-    def count(self, name: str, value: int = 1, /, **labels: str) -> None:
-        """Implements ``Telemetry.count``; does nothing."""
 
     def event(self, name: str, /, *, level: str = "info", **fields: object) -> None:
         """Implements ``Telemetry.event``."""

@@ -21,7 +21,7 @@ from vyre.app.resident_dispatch import has_resident
 from vyre.app.result import Result
 from vyre.domain.arguments import expect, items_of, whole
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
-from vyre.domain.errors import BackendError, InvalidInput, InvalidResource, QueueFull, used_in_a_fork
+from vyre.domain.errors import BackendError, InvalidInput, InvalidResource, QueueFull, VyreError, used_in_a_fork
 from vyre.domain.interface import interface_of
 from vyre.domain.ir.buffers import outputs_of
 from vyre.domain.ir.program import Program
@@ -434,9 +434,12 @@ class PersistentJobs(Unique):
             engine.wait_room()
 
     def _annotate(self, error: BackendError) -> None:
-        error.add_note(
-            f"backend={self._backend} program={self.program.name or 'unnamed'} label={self.config.label or '-'}"
-        )
+        self._lease.failed(error, f"program={self.program.name or 'unnamed'} label={self.config.label or '-'}")
+
+    def ended_with(self, error: VyreError, ticket: int) -> None:
+        """Tells telemetry that a job failed, and notes on the error which one."""
+        self._lease.told(error, f"job of {self.program.name or 'unnamed'}")
+        error.add_note(f"ticket={ticket} of {self!r}")
 
 
 def _bytes_of(column: np.ndarray[Any, Any]) -> memoryview:

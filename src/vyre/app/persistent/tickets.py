@@ -35,6 +35,7 @@ class SubmittedJobs(Protocol):
     ) -> Result: ...
     def call_when_done(self, ticket: Ticket, callback: Callable[[Ticket], object]) -> None: ...
     def when_done(self, ticket: Ticket) -> asyncio.Future[None]: ...
+    def ended_with(self, error: VyreError, ticket: int) -> None: ...
     def in_order_of_end(self, tickets: Sequence[Any], timeout: float | None) -> Iterator[Any]: ...
 
 
@@ -130,7 +131,7 @@ class Ticket(Unique):
                 return self._outcome  # another thread has stored it and forgotten the ticket
             if not self.engine.done(self.number):
                 raise  # it is no error of the job
-            error.add_note(f"ticket={self.number} of {self.jobs!r}")
+            self.jobs.ended_with(error, self.number)
             outcome = error
         found = self._outcome
         if found is not None:

@@ -138,7 +138,7 @@ class Queries(Closing):
         try:
             return self._run(*arguments)
         except BackendError as error:
-            error.add_note(f"backend={self._lease.backend.id} queries={self!r}")
+            self._lease.failed(error, f"queries={self!r}")
             raise
 
     def _check_open(self) -> None:

@@ -119,7 +119,7 @@ class StepSequence(Closing):
                 return one.followed_by(other)
             return self._run(rounds, rounds)
         except BackendError as error:
-            error.add_note(f"backend={lease.backend.id} sequence={self!r}")
+            lease.failed(error, f"sequence={self!r}")
             raise
 
     def _run(self, rounds: int, ahead: int, *, first: bool = True) -> SequenceRun:

@@ -62,7 +62,7 @@ def _cuda(bundle: Bundle) -> BundleRunner:
     from vyre.adapters.cuda.aot.running import BundleRunner
     from vyre.adapters.cuda.drivers import real_driver
     from vyre.adapters.cuda.runtime.options import options_from
-    from vyre.adapters.cuda.runtime.profiling import profiler_from
+    from vyre.adapters.profiling import profiler_from
     from vyre.adapters.system import ProcessEnvironment
 
     environment = ProcessEnvironment()

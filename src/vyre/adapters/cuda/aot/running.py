@@ -15,11 +15,11 @@ from vyre.adapters.cuda.runtime.loaded import LoadedModule
 from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quarantine
 from vyre.adapters.cuda.runtime.modules import ModuleLoader
 from vyre.adapters.cuda.runtime.pipeline import KernelPipeline, Profiler, launch_limits, refuse_on
-from vyre.adapters.cuda.runtime.profiling import NullProfiler
 from vyre.adapters.cuda.runtime.slot import Resources
 from vyre.adapters.cuda.runtime.streams import StreamPool
 from vyre.adapters.cuda.seam import CudaDriver
 from vyre.adapters.forks import process_lock
+from vyre.adapters.profiling import NullProfiler
 from vyre.adapters.replay_decision import ReplayPlanner
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
 from vyre.domain.errors import BackendError, InvalidConfig

@@ -21,7 +21,6 @@ from vyre.adapters.cuda.runtime.pending import CudaAsync
 from vyre.adapters.cuda.runtime.persistent import CudaPersistent
 from vyre.adapters.cuda.runtime.pipeline import Profiler
 from vyre.adapters.cuda.runtime.probe import profile_under
-from vyre.adapters.cuda.runtime.profiling import NullProfiler
 from vyre.adapters.cuda.runtime.resident import ResidentStore
 from vyre.adapters.cuda.runtime.resident_run import ResidentRunner
 from vyre.adapters.cuda.runtime.slot import Resources
@@ -30,6 +29,7 @@ from vyre.adapters.cuda.runtime.tunable import CudaTunable
 from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock
 from vyre.adapters.cuda.seam import CudaDriver
 from vyre.adapters.execution_planning import PipelinePlanning
+from vyre.adapters.profiling import NullProfiler
 from vyre.adapters.replay_decision import ReplayPlanner
 from vyre.domain.device import EngineKind
 from vyre.domain.ir.program import BackendId

@@ -1,0 +1,413 @@
+"""A backend whose runs are counted and timed: every facet that runs programs or moves bytes tells a telemetry.
+
+It is made only where somebody listens, so that nobody else pays for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import count
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from vyre.adapters.telemetry.guarded import CURRENT_DISPATCH, GuardedTelemetry
+from vyre.domain.errors import BackendError
+from vyre.ports.execution import CacheCounters, CompiledPipeline, CompileResult, PreparablePipeline
+
+if TYPE_CHECKING:
+    from vyre.domain.dispatch import DispatchConfig, DispatchTiming
+    from vyre.domain.ir.program import Program
+    from vyre.ports.backend import Backend
+    from vyre.ports.execution import (
+        AsyncExecutor,
+        BoundResidentStep,
+        PendingDispatch,
+        PipelineCompiler,
+        ProgramExecutor,
+        ResidentBinder,
+        ResidentExecutor,
+        ResidentMemory,
+    )
+    from vyre.ports.persistent import KeptSteps, PersistentSteps, StepsRan
+    from vyre.ports.requests import (
+        DispatchRequest,
+        HostBytes,
+        OutputStorage,
+        Readback,
+        ResidentSequence,
+        ResidentStep,
+        Upload,
+    )
+    from vyre.ports.resident_buffer import ResidentBuffer
+
+R = TypeVar("R")
+F = TypeVar("F")
+G = TypeVar("G")
+
+
+def observed(backend: Backend, telemetry: GuardedTelemetry) -> Backend:
+    """Returns ``backend`` with all that it runs told to ``telemetry``, and marked in the timeline of its profiler."""
+    watch = _Watch(telemetry, str(backend.id))
+    return replace(
+        backend,
+        executor=_Executor(backend.executor, watch),
+        compiler=_on(backend.compiler, lambda inner: _Compiler(inner, watch)),
+        memory=_on(backend.memory, lambda inner: _Memory(inner, watch)),
+        resident_executor=_on(backend.resident_executor, lambda inner: _ResidentExecutor(inner, watch)),
+        resident_binder=_on(backend.resident_binder, lambda inner: _Binder(inner, watch)),
+        async_executor=_on(backend.async_executor, lambda inner: _AsyncExecutor(inner, watch)),
+        persistent_steps=_on(backend.persistent_steps, lambda inner: _PersistentSteps(inner, watch)),
+    )
+
+
+def _on(facet: F | None, wrap: Callable[[F], G]) -> G | None:
+    return None if facet is None else wrap(facet)
+
+
+def label_of(program: Program, config: DispatchConfig) -> str:
+    """Returns the name under which runs of a program are counted: the label of the config, else its own name."""
+    return config.label or program.name or "unnamed"
+
+
+class _Watch:
+    """What the facets of one backend share: they call ``run`` for everything that they pass on."""
+
+    def __init__(self, telemetry: GuardedTelemetry, backend: str) -> None:
+        self.telemetry: Final = telemetry
+        self.backend: Final = backend
+        self._ranges: Final = telemetry.ranges
+        self._numbers: Final = count(1)
+
+    def run(self, name: str, way: str, work: Callable[[], R]) -> R:
+        """Runs a dispatch, counts and times it."""
+        telemetry, backend = self.telemetry, self.backend
+        token = CURRENT_DISPATCH.set(next(self._numbers))
+        try:
+            began = time.perf_counter_ns()
+            if self._ranges is None:
+                found = work()
+            else:
+                with self._ranges(f"vyre.dispatch {name}"):
+                    found = work()
+            taken = time.perf_counter_ns() - began
+            telemetry.count("vyre.dispatches", backend=backend, program=name, way=way)
+            telemetry.observe("vyre.dispatch.seconds", taken / 1e9, backend=backend, program=name, way=way)
+            return found
+        except BackendError as error:
+            telemetry.failed(error, backend, name)
+            raise
+        finally:
+            CURRENT_DISPATCH.reset(token)
+
+    def launched(self, name: str, launches: int) -> None:
+        """Counts launches of a program."""
+        if launches:
+            self.telemetry.count("vyre.launches", launches, backend=self.backend, program=name)
+
+    def device_time(self, name: str, timing: DispatchTiming) -> None:
+        """Adds the time of a dispatch on its device, if it was measured."""
+        if timing.device_ns is not None:
+            seconds = timing.device_ns / 1e9
+            self.telemetry.observe("vyre.device.seconds", seconds, backend=self.backend, program=name)
+
+    def moved(self, direction: str, nbytes: int) -> None:
+        """Counts bytes between the host and the backend: ``in`` are those that it takes, ``out`` those it returns."""
+        if nbytes:
+            self.telemetry.count("vyre.bytes", nbytes, backend=self.backend, direction=direction)
+
+
+class _CountedStorage:
+    """Storage of a caller that remembers the sizes of the outputs."""
+
+    __slots__ = ("_storage", "nbytes")
+
+    def __init__(self, storage: OutputStorage) -> None:
+        self._storage = storage
+        self.nbytes = 0
+
+    def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
+        """Implements ``OutputStorage.begin``."""
+        self.nbytes = sum(sizes)
+        return self._storage.begin(sizes)
+
+    def clear(self) -> None:
+        """Implements ``OutputStorage.clear``."""
+        self._storage.clear()
+
+
+def _dispatch(
+    watch: _Watch,
+    program: Program,
+    config: DispatchConfig,
+    inputs: Sequence[HostBytes],
+    outputs: OutputStorage,
+    run: Callable[[OutputStorage], DispatchTiming],
+) -> DispatchTiming:
+    """Runs a dispatch of host data, and counts it with its bytes."""
+    name, storage = label_of(program, config), _CountedStorage(outputs)
+    timing = watch.run(name, "host", lambda: run(storage))
+    watch.launched(name, config.launches)
+    watch.device_time(name, timing)
+    watch.moved("in", sum(map(len, inputs)))
+    watch.moved("out", storage.nbytes)
+    return timing
+
+
+class _Executor:
+    """``ProgramExecutor`` whose dispatches are counted."""
+
+    def __init__(self, inner: ProgramExecutor, watch: _Watch) -> None:
+        self._inner, self._watch = inner, watch
+
+    def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming:
+        """Implements ``ProgramExecutor.execute``."""
+        inner = self._inner
+        return _dispatch(
+            self._watch,
+            request.program,
+            request.config,
+            request.inputs,
+            outputs,
+            lambda storage: inner.execute(request, storage),
+        )
+
+
+class _Counted:
+    """``CompiledPipeline`` whose dispatches are counted."""
+
+    __slots__ = ("__weakref__", "_config", "_inner", "_program", "_watch")
+
+    def __init__(self, inner: CompiledPipeline, program: Program, config: DispatchConfig, watch: _Watch) -> None:
+        self._inner, self._program, self._config, self._watch = inner, program, config, watch
+
+    @property
+    def id(self) -> str:
+        """Implements ``CompiledPipeline.id``."""
+        return self._inner.id
+
+    def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
+        """Implements ``CompiledPipeline.dispatch``."""
+        inner = self._inner
+        return _dispatch(
+            self._watch, self._program, self._config, inputs, outputs, lambda storage: inner.dispatch(inputs, storage)
+        )
+
+
+class _Preparable(_Counted):
+    """``PreparablePipeline`` whose dispatches are counted."""
+
+    __slots__ = ()
+    _inner: PreparablePipeline
+
+    def is_prepared(self, input_nbytes: tuple[int, ...], /) -> bool:
+        """Implements ``PreparablePipeline.is_prepared``."""
+        return self._inner.is_prepared(input_nbytes)
+
+    def prepare(self, input_nbytes: tuple[int, ...], /) -> None:
+        """Implements ``PreparablePipeline.prepare``."""
+        self._inner.prepare(input_nbytes)
+
+
+@cache
+def _kind_of(inner: type[CompiledPipeline]) -> type[_Counted]:
+    methods = (getattr(inner, name, None) for name in ("is_prepared", "prepare"))
+    return _Preparable if all(map(callable, methods)) else _Counted
+
+
+class _Compiler:
+    """``PipelineCompiler`` whose pipelines are counted."""
+
+    def __init__(self, inner: PipelineCompiler, watch: _Watch) -> None:
+        self._inner, self._watch = inner, watch
+
+    def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
+        """Implements ``PipelineCompiler.compile``."""
+        began = time.perf_counter_ns()
+        made = self._inner.compile(program, config)
+        seconds = (time.perf_counter_ns() - began) / 1e9
+        watch = self._watch
+        watch.telemetry.observe("vyre.compile.seconds", seconds, backend=watch.backend, cache=made.cache.value)
+        return made._replace(pipeline=_kind_of(type(made.pipeline))(made.pipeline, program, config, watch))
+
+    def cache_counters(self) -> CacheCounters:
+        """Implements ``PipelineCompiler.cache_counters``."""
+        return self._inner.cache_counters()
+
+    def forget(self, programs: Collection[bytes] | None, /) -> int:
+        """Implements ``PipelineCompiler.forget``."""
+        return self._inner.forget(programs)
+
+
+class _Memory:
+    """``ResidentMemory`` whose copies are counted."""
+
+    def __init__(self, inner: ResidentMemory, watch: _Watch) -> None:
+        self._inner, self._watch = inner, watch
+
+    def allocate(self, nbytes: int, /, *, label: str | None = None) -> ResidentBuffer:
+        """Implements ``ResidentMemory.allocate``."""
+        return self._inner.allocate(nbytes, label=label)
+
+    def upload(self, uploads: Sequence[Upload], /) -> None:
+        """Implements ``ResidentMemory.upload``."""
+        self._told("upload", lambda: self._inner.upload(uploads))
+        self._watch.moved("in", sum(len(each.data) for each in uploads))
+
+    def download(self, reads: Sequence[Readback], /) -> None:
+        """Implements ``ResidentMemory.download``."""
+        self._told("download", lambda: self._inner.download(reads))
+        self._watch.moved("out", sum(len(each.into) for each in reads))
+
+    def _told(self, what: str, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BackendError as error:
+            self._watch.telemetry.failed(error, self._watch.backend, what)
+            raise
+
+
+def _steps_name(steps: Sequence[ResidentStep]) -> str:
+    return label_of(steps[0].program, steps[0].config) if len(steps) == 1 else "(sequence)"
+
+
+class _ResidentExecutor:
+    """``ResidentExecutor`` whose runs are counted."""
+
+    def __init__(self, inner: ResidentExecutor, watch: _Watch) -> None:
+        self._inner, self._watch = inner, watch
+
+    def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
+        """Implements ``ResidentExecutor.run``."""
+        watch, name = self._watch, _steps_name((*sequence.prefix, *sequence.repeated))
+        timing = watch.run(name, "resident", lambda: self._inner.run(sequence))
+        rounds = sequence.repeat_count if timing.rounds is None else timing.rounds
+        for part, times in ((sequence.prefix, 1), (sequence.repeated, rounds)):
+            for label, steps in Counter(label_of(step.program, step.config) for step in part).items():
+                watch.launched(label, steps * times)
+        watch.device_time(name, timing)
+        watch.moved("out", sum(len(each.into) for each in sequence.reads))
+        return timing
+
+
+class _Bound:
+    """``BoundResidentStep`` whose launches are counted."""
+
+    __slots__ = ("_inner", "_name", "_watch")
+
+    def __init__(self, inner: BoundResidentStep, name: str, watch: _Watch) -> None:
+        self._inner, self._name, self._watch = inner, name, watch
+
+    def __call__(self) -> None:
+        self._watch.run(self._name, "bound", self._inner)
+        self._watch.launched(self._name, 1)
+
+    def close(self) -> None:
+        """Implements ``BoundResidentStep.close``."""
+        self._inner.close()
+
+
+class _Binder:
+    """``ResidentBinder`` whose launches are counted."""
+
+    def __init__(self, inner: ResidentBinder, watch: _Watch) -> None:
+        self._inner, self._watch = inner, watch
+
+    def bind(self, step: ResidentStep, /) -> BoundResidentStep:
+        """Implements ``ResidentBinder.bind``."""
+        return _Bound(self._inner.bind(step), label_of(step.program, step.config), self._watch)
+
+
+class _Pending:
+    """``PendingDispatch`` that is counted when it is collected first."""
+
+    __slots__ = ("_inner", "_is_told", "_request", "_watch")
+
+    def __init__(self, inner: PendingDispatch, request: DispatchRequest, watch: _Watch) -> None:
+        self._inner, self._request, self._watch = inner, request, watch
+        self._is_told = False
+
+    def done(self) -> bool:
+        """Implements ``PendingDispatch.done``."""
+        return self._inner.done()
+
+    def add_done_callback(self, callback: Callable[[], object], /) -> None:
+        """Implements ``PendingDispatch.add_done_callback``."""
+        self._inner.add_done_callback(callback)
+
+    def cancel(self) -> bool:
+        """Implements ``PendingDispatch.cancel``."""
+        return self._inner.cancel()
+
+    def wait(self, outputs: OutputStorage, /, *, timeout: float | None = None) -> DispatchTiming:
+        """Implements ``PendingDispatch.wait``."""
+        if self._is_told:
+            return self._inner.wait(outputs, timeout=timeout)
+        request, watch, storage = self._request, self._watch, _CountedStorage(outputs)
+        name = label_of(request.program, request.config)
+        try:
+            timing = self._inner.wait(storage, timeout=timeout)
+        except BackendError as error:
+            watch.telemetry.failed(error, watch.backend, name)
+            raise
+        self._is_told = True
+        labels = {"backend": watch.backend, "program": name, "way": "async"}
+        watch.telemetry.count("vyre.dispatches", **labels)
+        watch.telemetry.observe("vyre.dispatch.seconds", timing.wall_ns / 1e9, **labels)
+        watch.launched(name, request.config.launches)
+        watch.device_time(name, timing)
+        watch.moved("in", sum(map(len, request.inputs)))
+        watch.moved("out", storage.nbytes)
+        return timing
+
+
+class _AsyncExecutor:
+    """``AsyncExecutor`` whose dispatches are counted."""
+
+    def __init__(self, inner: AsyncExecutor, watch: _Watch) -> None:
+        self._inner, self._watch = inner, watch
+
+    def submit(self, request: DispatchRequest, /) -> PendingDispatch:
+        """Implements ``AsyncExecutor.submit``."""
+        return _Pending(self._inner.submit(request), request, self._watch)
+
+
+class _KeptSteps:
+    """``KeptSteps`` whose runs are counted."""
+
+    def __init__(self, inner: KeptSteps, launches: Sequence[Counter[str]], names: Sequence[str], watch: _Watch) -> None:
+        self._inner, self._launches, self._names, self._watch = inner, launches, names, watch
+        self.counters: Final = inner.counters
+        self.close: Final = inner.close
+
+    def run(self, part: int, times: int, /) -> StepsRan:
+        """Implements ``KeptSteps.run``."""
+        ran = self._watch.run(self._names[part], "kept", lambda: self._inner.run(part, times))
+        for name, steps in self._launches[part].items():
+            self._watch.launched(name, steps * times)
+        return ran
+
+
+class _PersistentSteps:
+    """``PersistentSteps`` whose runs are counted."""
+
+    def __init__(self, inner: PersistentSteps, watch: _Watch) -> None:
+        self._inner, self._watch = inner, watch
+
+    @property
+    def workers(self) -> int:
+        """Implements ``PersistentSteps.workers``."""
+        return self._inner.workers
+
+    @property
+    def most_steps(self) -> int:
+        """Implements ``PersistentSteps.most_steps``."""
+        return self._inner.most_steps
+
+    def keep(self, parts: Sequence[Sequence[Sequence[ResidentStep]]], /) -> KeptSteps:
+        """Implements ``PersistentSteps.keep``."""
+        flat = [[step for wave in part for step in wave] for part in parts]
+        launches = [Counter(label_of(step.program, step.config) for step in part) for part in flat]
+        return _KeptSteps(self._inner.keep(parts), launches, list(map(_steps_name, flat)), self._watch)

@@ -1,0 +1,153 @@
+"""What sessions tell telemetry: the same on every backend, and a table says what it means."""
+
+from __future__ import annotations
+
+import re
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+import numpy as np
+import prometheus_client
+import pytest
+import structlog
+from prometheus_client.parser import text_string_to_metric_families
+from structlog.testing import LogCapture
+
+import vyre
+from vyre.adapters.telemetry.guarded import ATTACHED_EVENTS
+from vyre.adapters.telemetry.prometheus import METRICS, MOST_SERIES
+from vyre.testing.recording_telemetry import RecordingTelemetry
+
+ROOT: Final = Path(__file__).parents[3]
+X: Final = np.arange(8, dtype=np.uint32)
+
+
+@vyre.kernel
+def square(x: vyre.In[vyre.u32], y: vyre.Out[vyre.u32]) -> None:
+    i = vyre.global_id(0)
+    if x[i] == vyre.u32(77):
+        vyre.trap(i, "seventy-seven")
+    y[i] = x[i] * x[i]
+
+
+def labels(**given: str) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(given.items()))
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference", "reference-scalar", "cuda-machine"])
+def test_every_backend_counts_the_same_under_the_same_names(backend: str) -> None:
+    telemetry = RecordingTelemetry()
+    with vyre.open(backend, telemetry=telemetry) as session:
+        for _ in range(3):
+            session.dispatch(square, {"x": X}, output_counts={"y": 8})
+        with pytest.raises(vyre.TrapError) as raised:
+            session.dispatch(square, {"x": X + np.uint32(70)}, output_counts={"y": 8})
+        with session.resident(X) as x, session.resident(np.zeros(8, np.uint32)) as y:
+            session.dispatch(square, {"x": x, "y": y})
+            assert np.array_equal(y.download(), X * X)
+        assert raised.value.recent[-1] == session.recent()[-1]
+        assert raised.value.recent[-1].fields["dispatch"] == 4
+    counts = telemetry.counts
+    assert counts["vyre.dispatches", labels(backend=backend, program="square", way="host")] == 3
+    assert counts["vyre.dispatches", labels(backend=backend, program="square", way="resident")] == 1
+    assert counts["vyre.launches", labels(backend=backend, program="square")] == 4
+    assert counts["vyre.bytes", labels(backend=backend, direction="out")] == 4 * X.nbytes
+    assert counts["vyre.bytes", labels(backend=backend, direction="in")] >= 3 * X.nbytes
+    assert counts["vyre.failures", labels(backend=backend, error="TrapError")] == 1
+    times = telemetry.observed["vyre.dispatch.seconds", labels(backend=backend, program="square", way="host")]
+    assert len(times) == 3 and min(times) > 0
+    names = {name for name, _ in telemetry.counts} | {name for name, _ in telemetry.observed}
+    assert names <= METRICS.keys()
+    assert {"vyre.session.opened", "vyre.failed", "vyre.session.closed"} <= {event.name for event in telemetry.events}
+
+
+def test_a_session_without_telemetry_knows_its_failures_and_runs_the_backend_itself() -> None:
+    with vyre.open("reference", cache=False) as session:
+        assert session._lease.backend is session._selection.backend, "nothing stands between"
+        for _ in range(2 * ATTACHED_EVENTS):
+            with pytest.raises(vyre.TrapError) as raised:
+                session.dispatch(square, {"x": X + np.uint32(70)}, output_counts={"y": 8})
+        page = session.metrics_text()
+        assert len(raised.value.recent) == ATTACHED_EVENTS
+    assert f'vyre_failures_total{{backend="reference",error="TrapError"}} {2 * ATTACHED_EVENTS}\n' in page
+
+
+def test_several_sessions_and_receivers_share_a_page_and_a_registry() -> None:
+    registry = prometheus_client.CollectorRegistry()
+    prometheus, recent = vyre.PrometheusTelemetry(registry, buckets=(0.5, 1.0)), vyre.RecentEvents(2)
+    for _ in range(2):
+        with vyre.open("reference", cache=False, telemetry=[prometheus, recent]) as session:
+            session.dispatch(square, {"x": X}, output_counts={"y": 8})
+            assert session.recent() == recent.events()
+    assert [event.name for event in recent.events()] == ["vyre.pipeline.prepared", "vyre.session.closed"]
+    prometheus.observe("vyre.dispatch.seconds", 0.75, backend="b", program='"\\\n', way="host")
+    ours = registry.get_sample_value
+    own = {"backend": "reference", "program": "square", "way": "host"}
+    assert ours("vyre_dispatches_total", own) == 2
+    assert ours("vyre_dispatch_seconds_count", own) == ours("vyre_dispatch_seconds_bucket", own | {"le": "0.5"}) == 2
+    strange = {"backend": "b", "program": '"\\\n', "way": "host"}
+    assert ours("vyre_dispatch_seconds_bucket", strange | {"le": "0.5"}) == 0
+    assert ours("vyre_dispatch_seconds_bucket", strange | {"le": "1.0"}) == 1
+    assert ours("vyre_cache_hit_ratio", {"cache": "pipelines"}) == 0.0
+    parsed = text_string_to_metric_families(prometheus.text())
+    samples = {
+        (each.name, tuple(sorted(each.labels.items()))): each.value for family in parsed for each in family.samples
+    }
+    theirs = {
+        (each.name, tuple(sorted((name, value) for name, value in each.labels.items() if value))): each.value
+        for family in registry.collect()
+        for each in family.samples
+        if not each.name.endswith("_created")
+    }
+    assert samples == theirs
+
+
+def test_a_metric_keeps_its_labels_bounded() -> None:
+    prometheus = vyre.PrometheusTelemetry()
+    for number in range(MOST_SERIES + 5):
+        prometheus.count("vyre.dispatches", backend="b", program=f"p{number}", way="host")
+    assert 'vyre_dispatches_total{backend="b",program="other",way="host"} 5\n' in prometheus.text()
+
+
+def test_structlog_is_told_of_sessions_dispatches_and_decisions() -> None:
+    capture = LogCapture()
+    logger = structlog.wrap_logger(None, processors=[capture])
+    told_to = vyre.StructlogTelemetry(logger)
+    with vyre.open("reference", cache=False, telemetry=told_to) as session, pytest.raises(vyre.TrapError):
+        session.dispatch(square, {"x": X + np.uint32(70)}, output_counts={"y": 8})
+    told = {entry["event"]: entry for entry in capture.entries}
+    assert told["vyre.failed"]["log_level"] == "error"
+    assert told["vyre.failed"]["dispatch"] == 1
+    assert len({entry["session"] for entry in capture.entries}) == 1
+    assert {"vyre.session.opened", "vyre.pipeline.prepared", "vyre.decision"} <= told.keys()
+
+
+def test_ranges_are_on_the_timeline_of_every_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def annotate(*, message: str, domain: str) -> nullcontext[None]:
+        opened.append(f"{domain}: {message}")
+        return nullcontext()
+
+    nvtx = ModuleType("nvtx")
+    nvtx.annotate = annotate  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "nvtx", nvtx)
+    monkeypatch.setenv("VYRE_NVTX", "1")
+    for backend in ("cpu", "reference", "cuda-machine"):
+        with vyre.open(backend) as session:
+            session.dispatch(square, {"x": X}, output_counts={"y": 8})
+        assert "vyre: vyre.dispatch square" in opened
+        opened.clear()
+
+
+def test_the_page_and_the_table_have_every_metric_of_the_source() -> None:
+    page = (ROOT / "docs" / "observability.md").read_text("utf-8")
+    table = page.partition("\n## Events\n")[0]
+    rows = dict(re.findall(r"^\| `(vyre\.[\w.]+)` \| [^|]+ \| ([^|]+) \|$", table, re.MULTILINE))
+    assert rows == {name: told for name, (_, told) in METRICS.items()}
+    counted = re.compile(r"\.(?:count|observe)\(\s*\"(vyre\.[\w.]+)\"")
+    used = {name for path in (ROOT / "src").rglob("*.py") for name in counted.findall(path.read_text("utf-8"))}
+    assert used and used <= METRICS.keys()

@@ -85,7 +85,6 @@ class ReplayPlanner:
     """Decides for the sequences of one device; the planning facet of its backend shows the decisions.
 
     ``costs`` is None for assumed costs.  ``times`` is the provenance of the times that are measured on this device.
-    ``counter`` is the name under which decisions are counted.
     """
 
     def __init__(
@@ -95,12 +94,11 @@ class ReplayPlanner:
         times: Provenance,
         telemetry: Telemetry = SILENT,
         sink: DecisionSink | None = None,
-        counter: str = "vyre.cuda.plan",
     ) -> None:
         self.after: Final = after
         self.times: Final = times
         self.costs: LaunchCosts = costs or ASSUMED
-        self._telemetry, self._sink, self._counter = telemetry, sink, counter
+        self._telemetry, self._sink = telemetry, sink
         self._latest: deque[PlannedExecution] = deque(maxlen=KEPT)
         self._open: WeakSet[ReplayDecision] = WeakSet()
         self._lock = process_lock()
@@ -133,14 +131,14 @@ class ReplayPlanner:
         """Returns the policy's decision, after keeping, counting and reporting it."""
         plan = decide(self._sink, plan_execution, inputs)
         self._latest.append(PlannedExecution(title, inputs, plan))
-        self._telemetry.count(self._counter, mode=plan.mode.value)
+        self._telemetry.count("vyre.plan.chosen", mode=plan.mode.value)
         return plan
 
     def reuse(self, inputs: CommandReuseInputs) -> CommandReuseVerdict:
         """Returns the policy's verdict on a sequence whose kernels were not timed, after counting and reporting it."""
         verdict = decide(self._sink, decide_command_reuse, inputs)
         mode = ExecutionMode.GRAPH if isinstance(verdict, RecordAndReplay) else ExecutionMode.PLAIN
-        self._telemetry.count(self._counter, mode=mode.value)
+        self._telemetry.count("vyre.plan.chosen", mode=mode.value)
         return verdict
 
     def judge(self, samples: CostSamples) -> CostVerdict:

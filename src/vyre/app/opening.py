@@ -24,8 +24,10 @@ from vyre.domain.printable import shown
 from vyre.ports.backend import BackendCatalog
 
 if TYPE_CHECKING:
+    from vyre.app.device_passes.passes import DevicePasses
     from vyre.app.journal import DecisionJournal
     from vyre.app.prediction import PredictionConfig
+    from vyre.app.selection import Selection
     from vyre.app.shadow.settings import Shadow
     from vyre.domain.gates import Gate
     from vyre.ports.support import Environment, Telemetry
@@ -92,35 +94,55 @@ def open(
 
         gates = checked_gates(gates)
     sink = decision_sink(told, journal)
-    device_passes = None
-    if optimizer != "host":
-        from vyre.app.device_passes.passes import DevicePasses  # imported on use
-        from vyre.app.device_passes.placement import check_place
-
-        check_place(optimizer)
-        device_passes = DevicePasses()
+    device_passes = device_passes_for(optimizer)
     services = backend_services(cache, environment, told, sink, threads, affinity, optimize, device_passes)
     forced = environment.get(FORCE_VARIABLE)
     catalog = catalog if catalog is not None else load_catalog()
     selector = BackendSelector(catalog, told, forced, services)
     tuning = tuning_sources(cache, pins, environment, told, partial(reference_of, catalog, told))
     selection = selector.select(backend)
-    if device_passes is not None:
-        on_host = any(each.on_host for each in catalog.registrations if each.id == selection.backend.id)
-        again = partial(
-            open,
-            selection.backend.id,
-            catalog=catalog,
-            telemetry=telemetry,
-            environment=environment,
-            cache=cache,
-            threads=threads if on_host else None,
-            affinity=affinity if on_host else None,
-            optimize=False,
-        )
-        device_passes.bind(again)
+    bind_device_passes(device_passes, selection, catalog, telemetry, environment, cache, threads, affinity)
     if shadow is not None:
         from vyre.app.shadow.opening import with_shadow  # imported on use
 
         selection = with_shadow(selection, shadow, catalog, told)
     return Session(selection, told, tuning, predict, journal, max_in_flight, resident_budget, tuple(gates))
+
+
+def device_passes_for(optimizer: str) -> DevicePasses | None:
+    """Returns what runs passes of the optimizer on a device, None for ``host``.  Raises ``InvalidConfig``."""
+    if optimizer == "host":
+        return None
+    from vyre.app.device_passes.passes import DevicePasses  # imported on use
+    from vyre.app.device_passes.placement import check_place
+
+    check_place(optimizer)
+    return DevicePasses()
+
+
+def bind_device_passes(
+    passes: DevicePasses | None,
+    selection: Selection,
+    catalog: BackendCatalog,
+    telemetry: Telemetry | Sequence[Telemetry] | None,
+    environment: Environment,
+    cache: CacheOption,
+    threads: int | None,
+    affinity: Iterable[int] | None,
+) -> None:
+    """Lets passes run on a session of their own, opened like that of the selection on first use."""
+    if passes is None:
+        return
+    on_host = any(each.on_host for each in catalog.registrations if each.id == selection.backend.id)
+    again = partial(
+        open,
+        selection.backend.id,
+        catalog=catalog,
+        telemetry=telemetry,
+        environment=environment,
+        cache=cache,
+        threads=threads if on_host else None,
+        affinity=affinity if on_host else None,
+        optimize=False,
+    )
+    passes.bind(again)

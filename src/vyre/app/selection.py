@@ -29,6 +29,7 @@ from vyre.ports.support import Telemetry
 
 if TYPE_CHECKING:
     from vyre.app.shadow.service import ShadowService
+    from vyre.domain.device import DeviceProfile
     from vyre.policies.devices.backend_ranking import Candidate
     from vyre.policies.launching.plan_execution import ExecutionPlan
     from vyre.ports.artifact_store import ArtifactStore
@@ -169,7 +170,10 @@ class BackendSelector:
         candidates: list[Candidate] = []
         for registration in self._catalog.by_precedence():
             if registration.role is BackendRole.PRODUCTION:
-                profile = _attempt(registration.probe, registration.id, reasons)
+                probe: Callable[[], DeviceProfile] = registration.probe
+                if self._services.environment is not None and registration.probe_in is not None:
+                    probe = partial(registration.probe_in, self._services.environment)
+                profile = _attempt(probe, registration.id, reasons)
                 if profile is not None:
                     candidates.append(Candidate(registration.id, registration.rank, profile, registration.on_host))
         ranked = decide(self._services.decisions, rank_candidates, candidates)

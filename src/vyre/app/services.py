@@ -49,4 +49,5 @@ def backend_services(
         host=host,
         optimize=optimize,
         device_passes=device_passes,
+        environment=environment,
     )

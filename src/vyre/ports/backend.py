@@ -31,7 +31,7 @@ from vyre.domain.frozen import frozen
 from vyre.domain.host_options import NO_HOST_OPTIONS, HostOptions
 from vyre.domain.names import BackendId, OpId
 from vyre.ports.requests import SequenceSubmission
-from vyre.ports.support import SILENT, Telemetry
+from vyre.ports.support import SILENT, Environment, Telemetry
 
 if TYPE_CHECKING:
     from vyre.domain.device import EngineKind
@@ -150,6 +150,7 @@ class BackendServices:
     compiles nothing does not call it.  ``decisions`` receives every decision that a backend takes.  ``host`` holds what
     the application says about threads; only backends whose registration is ``on_host`` heed it.  ``optimize`` says
     whether the optimizer may prepare programs, and ``device_passes`` which passes run on a device; None: none.
+    ``environment`` holds the variables that configure the backend; None: those of the process.
     """
 
     artifacts: Callable[[], ArtifactStore | None] = _no_artifacts
@@ -158,6 +159,7 @@ class BackendServices:
     host: HostOptions = NO_HOST_OPTIONS
     optimize: bool = True
     device_passes: DevicePassesOf | None = None
+    environment: Environment | None = None
 
 
 NO_SERVICES: Final = BackendServices()
@@ -177,7 +179,8 @@ class BackendRegistration:
     preferred and ``BackendServices.host`` applies.  ``facts`` returns what ``vyre doctor`` shows about the device, as
     texts by topic, and opens no device either; it may raise ``BackendError``.  ``toolchain`` returns that of the
     backend; None where a driver takes part, whose version only an open device tells.  ``emitter`` returns the part
-    known without one, with which it begins.
+    known without one, with which it begins.  ``probe_in`` is ``probe`` under the variables of another environment than
+    that of the process; None where no variable configures the backend.
     """
 
     id: BackendId
@@ -192,6 +195,7 @@ class BackendRegistration:
     facts: Callable[[], Mapping[str, str]] | None = None
     toolchain: Callable[[], str] | None = None
     emitter: Callable[[], str] | None = None
+    probe_in: Callable[[Environment], DeviceProfile] | None = None
     api_version: int = PORT_API_VERSION
 
     @in_default_mode

@@ -236,8 +236,8 @@ def test_kernels_are_timed_net_of_what_lies_beside_them() -> None:
 def test_every_plan_is_counted() -> None:
     telemetry = RecordingTelemetry()
     runs(made(planner(telemetry=telemetry)), 9)
-    assert telemetry.counts["vyre.cuda.plan", (("mode", "plain"),)] == 2
-    assert telemetry.counts["vyre.cuda.plan", (("mode", "graph"),)] == 1
+    assert telemetry.counts["vyre.plan.chosen", (("mode", "plain"),)] == 2
+    assert telemetry.counts["vyre.plan.chosen", (("mode", "graph"),)] == 1
 
 
 def test_every_plan_is_told_to_who_keeps_decisions() -> None:

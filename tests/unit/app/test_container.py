@@ -86,6 +86,69 @@ def test_open_and_the_container_choose_alike(container: Container, monkeypatch: 
         assert opened.explain() == contained.explain()
 
 
+def test_there_is_a_provider_for_every_argument_of_open(container: Container) -> None:
+    named = {name if name != "backend" else "backend_name" for name in inspect.signature(vyre.open).parameters}
+    assert named <= container.providers.keys()
+
+
+class Variables:
+    """An environment that remembers which variables were read."""
+
+    def __init__(self, **values: str) -> None:
+        self.values = values
+        self.read: set[str] = set()
+
+    def get(self, name: str, /) -> str | None:
+        self.read.add(name)
+        return self.values.get(name)
+
+
+@pytest.mark.parametrize(
+    ("backend", "variable"), [("cpu", "VYRE_CPU_THREADS"), ("cuda-machine", "VYRE_CUDA_GRAPH_AFTER")]
+)
+def test_the_variables_of_backends_come_from_the_environment_alone(
+    container: Container, monkeypatch: pytest.MonkeyPatch, backend: str, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "of the process, and not valid")
+    given = Variables(VYRE_CACHE_DIR="")
+    container.environment.override(providers.Object(given))
+    container.backend_name.override(providers.Object(backend))
+    with container.session() as session, vyre.open(backend, environment=given) as opened:
+        assert session.backend == opened.backend == backend
+    assert variable in given.read
+    wrong = Variables(**{variable: "of the double"})
+    with pytest.raises(vyre.InvalidConfig, match="of the double"):
+        vyre.open(backend, environment=wrong)
+    if backend == "cpu":  # which is asked whether it can run, before it is chosen
+        with pytest.raises(vyre.InvalidConfig, match="of the double"):
+            vyre.open(environment=wrong)
+
+
+def test_every_argument_reaches_the_session_of_the_container(container: Container) -> None:
+    told = RecordingTelemetry()
+    for name, value in {
+        "telemetry": [told, vyre.RecentEvents(3)],
+        "backend_name": "reference",
+        "cache": False,
+        "max_in_flight": 3,
+        "resident_budget": 64,
+        "optimize": False,
+        "optimizer": "device",
+        "journal": vyre.DecisionJournal(),
+    }.items():
+        getattr(container, name).override(providers.Object(value))
+    with container.session() as session:
+        services = session._selection.services
+        assert (services.optimize, services.device_passes is None) == (False, False)
+        assert session.journal is container.journal()
+        with pytest.raises(vyre.DeviceOutOfMemory):
+            session.resident(65)
+    assert told.events and session.recent()[-1].name == "vyre.session.closed"
+    container.max_in_flight.override(providers.Object(0))
+    with pytest.raises(vyre.InvalidConfig, match="max_in_flight"):
+        container.session()
+
+
 def test_threads_and_affinity_reach_the_services(container: Container) -> None:
     container.threads.override(providers.Object(3))
     container.affinity.override(providers.Object([1, 0]))

@@ -22,6 +22,10 @@ from vyre.adapters.telemetry.prometheus import METRICS, MOST_SERIES
 from vyre.testing.recording_telemetry import RecordingTelemetry
 
 ROOT: Final = Path(__file__).parents[3]
+COMMON: Final = {
+    *("kernel_launches", "persistent_launches", "persistent_jobs", "kernel_cache_hits", "kernel_cache_misses"),
+    *("emits", "emit_ns", "traps", "timeouts"),
+}
 X: Final = np.arange(8, dtype=np.uint32)
 
 
@@ -49,6 +53,8 @@ def test_every_backend_counts_the_same_under_the_same_names(backend: str) -> Non
             session.dispatch(square, {"x": x, "y": y})
             assert np.array_equal(y.download(), X * X)
         assert raised.value.recent[-1] == session.recent()[-1]
+        own = session.metrics()
+        assert (own["traps"] == 1 and own.keys() >= COMMON) if backend in ("cpu", "cuda-machine") else own == {}
         assert raised.value.recent[-1].fields["dispatch"] == 4
     counts = telemetry.counts
     assert counts["vyre.dispatches", labels(backend=backend, program="square", way="host")] == 3

@@ -35,7 +35,7 @@ FOUR: Final = np.arange(4, dtype=np.uint32)
 
 
 def emitted(session: vyre.Session) -> int:
-    return session.metrics()["emit_count"]
+    return session.metrics()["emits"]
 
 
 def test_a_program_is_emitted_again_and_others_are_at_hand(tmp_path: Path) -> None:

@@ -336,7 +336,7 @@ def test_a_trap_leaves_no_outputs_and_keeps_the_lane() -> None:
         with pytest.raises(TrapError):
             session.dispatch(trapping(), [np.full(64, 299, np.uint32)], outputs=arena)
         assert len(arena) == 0
-        assert metric(machine, "trap_count") == 1
+        assert metric(machine, "traps") == 1
         assert "stream_create" not in calls_of(machine, lambda: session.dispatch(trapping(), [WORDS]))
 
 
@@ -476,7 +476,7 @@ def test_a_dispatch_that_takes_too_long_is_named_and_set_aside() -> None:
     with machine.open() as session:
         with pytest.raises(DispatchTimeout, match=r"`long one` .* within 0\.02 s"):
             session.dispatch(counting(), [WORDS], config)
-        assert metric(machine, "timeout_count") == metric(machine, "quarantined_leases") == 1
+        assert metric(machine, "timeouts") == metric(machine, "quarantined_leases") == 1
         held = machine.driver.live()["device_memory"]
         session.flush()  # does not wait for what was given up
         assert session.dispatch(counting(), [WORDS])["y"].tolist()[:2] == [1, 2]

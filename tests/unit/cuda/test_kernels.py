@@ -132,7 +132,7 @@ def test_threads_that_want_one_module_compile_it_once() -> None:
         thread.join()
     assert len(found) == 6
     assert len(set(found)) == 1
-    assert r.device.counters.emit_count == 1
+    assert r.device.counters.emits == 1
     r.device.close()
 
 

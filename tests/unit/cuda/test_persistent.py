@@ -212,7 +212,7 @@ def test_a_trap_is_that_of_its_job() -> None:
         assert (caught.value.tag, caught.value.address, caught.value.global_id) == ("unlucky", 8, (1, 0, 0))
     assert collected(engine, tickets[2]) == [3, 16, 4, 5]
     engine.close()
-    assert machine.backend.metric_source.metrics()["trap_count"] == 2  # type: ignore[union-attr]
+    assert machine.backend.metric_source.metrics()["traps"] == 2  # type: ignore[union-attr]
 
 
 def test_a_late_job_is_stopped_and_the_others_are_not() -> None:

@@ -14,16 +14,21 @@ if TYPE_CHECKING:
     from vyre.adapters.cpu.runtime.options import CpuOptions
     from vyre.domain.device import DeviceProfile
     from vyre.ports.emission import CodeEmission
+    from vyre.ports.support import Environment
 
 
-def _options(options: CpuOptions | None, host: HostOptions = NO_HOST_OPTIONS) -> CpuOptions:
-    """Returns the options given for this backend, else those of the environment; what ``host`` sets replaces them."""
+def _options(
+    options: CpuOptions | None, host: HostOptions = NO_HOST_OPTIONS, environment: Environment | None = None
+) -> CpuOptions:
+    """Returns the options given for this backend, else those of the environment (None: that of the process); what
+    ``host`` sets replaces them.
+    """
     from vyre.adapters.cpu.pool.options import checked_affinity, options_from
     from vyre.adapters.cpu.runtime.options import CpuOptions
     from vyre.adapters.system import ProcessEnvironment
 
     if options is None:
-        found = options_from(ProcessEnvironment())
+        found = options_from(environment or ProcessEnvironment())
         options = CpuOptions(threads=found.threads, affinity=found.affinity)
     if host.threads is not None:
         options = replace(options, threads=host.threads)
@@ -36,15 +41,15 @@ def _make(services: BackendServices, options: CpuOptions | None = None) -> Backe
     from vyre.adapters.cpu.runtime.backend import make_backend
     from vyre.adapters.cpu.runtime.tools import native_tools
 
-    found = _options(options, services.host)
+    found = _options(options, services.host, services.environment)
     return make_backend(native_tools(found.vector_bits), found, services)
 
 
-def _probe(options: CpuOptions | None = None) -> DeviceProfile:
+def _probe(options: CpuOptions | None = None, environment: Environment | None = None) -> DeviceProfile:
     from vyre.adapters.cpu.native.features import host
     from vyre.adapters.cpu.runtime.probe import profile_of
 
-    return profile_of(host(), _options(options))
+    return profile_of(host(), _options(options, environment=environment))
 
 
 def _emission() -> CodeEmission:
@@ -73,6 +78,7 @@ CPU: Final = BackendRegistration(
     role=BackendRole.PRODUCTION,
     factory=_make,
     probe=_probe,
+    probe_in=partial(_probe, None),
     emission=_emission,
     packages=("llvmlite",),
     on_host=True,
@@ -91,6 +97,6 @@ def cpu_catalog(options: CpuOptions) -> BackendCatalog:
     from vyre.domain.arguments import expect
 
     expect("options", options, CpuOptions, "CpuOptions")
-    ours = replace(CPU, factory=partial(_make, options=options), probe=partial(_probe, options))
+    ours = replace(CPU, factory=partial(_make, options=options), probe=partial(_probe, options), probe_in=None)
     catalog = load_catalog()
     return replace(catalog, registrations=tuple(ours if each.id == ID else each for each in catalog.registrations))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from vyre.adapters.cuda.runtime.device import CudaOptions
     from vyre.ports.bundles import BundleSupport
     from vyre.ports.emission import CodeEmission
+    from vyre.ports.support import Environment
 
 
 def _cuda(services: BackendServices, options: CudaOptions | None = None) -> Backend:
@@ -26,7 +27,7 @@ def _cuda(services: BackendServices, options: CudaOptions | None = None) -> Back
     from vyre.adapters.profiling import profiler_from
     from vyre.adapters.system import ProcessEnvironment
 
-    environment = ProcessEnvironment()
+    environment = services.environment or ProcessEnvironment()
     driver = real_driver()
     problem = jit_cache_settings(os.environ).problem
     if problem:
@@ -41,7 +42,7 @@ def _cuda(services: BackendServices, options: CudaOptions | None = None) -> Back
     )
 
 
-def _probe_cuda(options: CudaOptions | None = None) -> DeviceProfile:
+def _probe_cuda(options: CudaOptions | None = None, environment: Environment | None = None) -> DeviceProfile:
     from vyre.adapters.cuda.drivers import real_driver
 
     driver = real_driver()  # first, because without a driver no other module need be imported
@@ -49,7 +50,7 @@ def _probe_cuda(options: CudaOptions | None = None) -> DeviceProfile:
     from vyre.adapters.cuda.runtime.probe import probe
     from vyre.adapters.system import ProcessEnvironment
 
-    return probe(driver, ids.CUDA, options or options_from(ProcessEnvironment()))
+    return probe(driver, ids.CUDA, options or options_from(environment or ProcessEnvironment()))
 
 
 def _machine(services: BackendServices, options: CudaOptions | None = None) -> Backend:
@@ -58,7 +59,11 @@ def _machine(services: BackendServices, options: CudaOptions | None = None) -> B
 
     driver = machine_driver()
     return make_backend(
-        driver, ids.MACHINE, _machine_options(options), services, work_done=lambda: driver.lane_instructions
+        driver,
+        ids.MACHINE,
+        _machine_options(options, services.environment),
+        services,
+        work_done=lambda: driver.lane_instructions,
     )
 
 
@@ -69,11 +74,11 @@ def _probe_machine(options: CudaOptions | None = None) -> DeviceProfile:
     return probe(machine_driver(), ids.MACHINE, _machine_options(options))
 
 
-def _machine_options(options: CudaOptions | None) -> CudaOptions:
+def _machine_options(options: CudaOptions | None, environment: Environment | None = None) -> CudaOptions:
     from vyre.adapters.cuda.runtime.options import emulated, machine_options_from
     from vyre.adapters.system import ProcessEnvironment
 
-    return machine_options_from(ProcessEnvironment()) if options is None else emulated(options)
+    return machine_options_from(environment or ProcessEnvironment()) if options is None else emulated(options)
 
 
 def _emission() -> CodeEmission:
@@ -100,6 +105,7 @@ CUDA: Final = BackendRegistration(
     role=BackendRole.PRODUCTION,
     factory=_cuda,
     probe=_probe_cuda,
+    probe_in=partial(_probe_cuda, None),
     emission=_emission,
     bundles=_cuda_bundles,
     emitter=ids.emitter_version,
@@ -129,7 +135,9 @@ def cuda_catalog(options: CudaOptions) -> BackendCatalog:
 
     expect("options", options, CudaOptions, "CudaOptions")
     ours = {
-        CUDA.id: replace(CUDA, factory=partial(_cuda, options=options), probe=partial(_probe_cuda, options)),
+        CUDA.id: replace(
+            CUDA, factory=partial(_cuda, options=options), probe=partial(_probe_cuda, options), probe_in=None
+        ),
         CUDA_MACHINE.id: replace(
             CUDA_MACHINE, factory=partial(_machine, options=options), probe=partial(_probe_machine, options)
         ),

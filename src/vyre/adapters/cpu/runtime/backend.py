@@ -158,7 +158,6 @@ class _Parts:
             Provenance.MEASURED,
             services.telemetry,
             services.decisions,
-            "vyre.cpu.plan",
         )
 
     def _make_executor(self) -> CpuExecutor:

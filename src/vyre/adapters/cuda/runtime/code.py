@@ -147,7 +147,7 @@ class CodeMaker(StoredCode):
         program = prepared(source, options.passes, steps, self._services.device_passes)
         with steps.step("emit"):
             module = self._emitter(program, options, source.literals, self.decisions)
-        self._device.counters.emit_count += 1
+        self._device.counters.emits += 1
         self._device.counters.emit_ns += steps.spent_ns("emit")
         return module
 

@@ -33,7 +33,7 @@ class Counters(NamedCounters):
     timed_device_max_ns: int
     scheduled_thread_slots: int
     launched_elements: int
-    emit_count: int
+    emits: int
     emit_ns: int
     assemble_count: int
     assemble_ns: int
@@ -43,9 +43,9 @@ class Counters(NamedCounters):
     kernel_cache_misses: int
     allocation_retries: int
     quarantined_leases: int
-    trap_count: int
-    timeout_count: int
-    lost_count: int
+    traps: int
+    timeouts: int
+    losses: int
 
     __slots__ = tuple(__annotations__)
 

@@ -560,7 +560,7 @@ class CudaDevice(Unique):
             if self._state is not _State.OPEN:
                 return
             self._state, self._ready, self._why_lost = _State.LOST, False, why
-            self.counters.lost_count += 1
+            self.counters.losses += 1
             self._forget_members()
 
     def _free_bytes(self) -> int | None:

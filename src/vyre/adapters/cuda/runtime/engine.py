@@ -592,13 +592,13 @@ class CudaEngine(Unique):
         device, counters = self._device, self._device.counters
         title, state = self._pipeline.title, entry.state(row)
         if state is State.TRAPPED:
-            counters.trap_count += 1
+            counters.traps += 1
             record = self._heads(entry)[row, Row.TRAP : Row.TRAP + 32].tobytes()
             found = read_trap(memoryview(record), self._kernel)
             assert found is not None
             return found
         if state is State.LATE:
-            counters.timeout_count += 1
+            counters.timeouts += 1
             name = self._pipeline.config.label or title
             return DispatchTimeout(
                 f"a job of `{name}` ({self._pipeline.id}) did not finish on backend `{device.backend}` within "

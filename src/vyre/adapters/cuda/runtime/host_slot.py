@@ -294,7 +294,7 @@ class HostSlot(Slot[_Dispatch]):
     def _raise_trap(self) -> None:
         trap = first_trap(self._transfer.traps(), self._launch.kernels)
         if trap is not None:
-            self._device.counters.trap_count += 1
+            self._device.counters.traps += 1
             raise trap
 
 

@@ -239,7 +239,7 @@ class KernelPipeline(ABC):
         undisturbed(self._slots.drop, slot, error)
         if isinstance(error, DeadlinePassed):
             device = self._resources.device
-            device.counters.timeout_count += 1
+            device.counters.timeouts += 1
             name = self._config.label or self._title
             raise DispatchTimeout(
                 f"dispatch `{name}` ({self.id}) did not finish on backend `{device.backend}` within "

@@ -257,7 +257,7 @@ class StepLaunch:
         """Raises the trap in the records that were copied into ``traps``, if there is one."""
         trap = first_trap(self.traps.host, self._launch.kernels)
         if trap is not None:
-            self._resources.device.counters.trap_count += 1
+            self._resources.device.counters.traps += 1
             raise trap
 
     def release(self) -> None:

@@ -349,7 +349,7 @@ class ResidentRunner(DeviceMember):
 
     def timeout(self, step: Step, seconds: float | None) -> DispatchTimeout:
         """Counts a passed deadline and returns its error."""
-        self.device.counters.timeout_count += 1
+        self.device.counters.timeouts += 1
         return DispatchTimeout(
             f"resident dispatch of {step.pipeline.id} did not finish on backend `{self.device.backend}` within "
             f"{seconds} s; it may still run, and its buffers are freed only after it"

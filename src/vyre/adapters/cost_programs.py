@@ -1,4 +1,4 @@
-"""Programs whose times are costs: of a barrier of the grid, and of making code."""
+"""Programs whose times are costs: of a launch, of a barrier of the grid, and of making code."""
 
 from __future__ import annotations
 
@@ -41,4 +41,14 @@ def new_program(number: int, statements: int) -> Program:
             for _ in range(statements):
                 value = p.let(value * 3 + y[i])
             y[i] = value
+    return p.build()
+
+
+def empty_program() -> Program:
+    """Returns a program of one lane, with one parameter, so that a value can change between launches."""
+    from vyre.domain.ir.builder import ProgramBuilder
+    from vyre.domain.ir.types import u32
+
+    with ProgramBuilder("empty", workgroup=1) as p:
+        p.param("n", u32)
     return p.build()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from vyre.adapters.empty_program import empty_program
+from vyre.adapters.cost_programs import empty_program
 from vyre.domain.dispatch import DEFAULT_CONFIG, OutputArena
 from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.ir.program import BackendId

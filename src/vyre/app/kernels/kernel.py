@@ -5,21 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, overload
 
+from vyre.adapters.forks import process_lock
 from vyre.app.kernels.arguments import Arguments
 from vyre.app.kernels.current_session import current_session
 from vyre.app.kernels.entered import ENTERED
 from vyre.app.kernels.launches import KernelLaunch, Launch, LaunchedKernel, Launcher, LaunchSession, planned
 from vyre.app.kernels.plans import CallPlan
-from vyre.app.kernels.specializations import Specializations
 from vyre.app.shorthand import Keywords
 from vyre.app.views import as_html
 from vyre.domain.arguments import expect
 from vyre.domain.dispatch import axes_of
 from vyre.domain.errors import BuildError, InvalidInput, KernelSourceError, UnfitArguments
 from vyre.domain.frontend.carrying import Carried, Remaking
-from vyre.domain.frontend.definition import KernelDefinition
+from vyre.domain.frontend.definition import KernelDefinition, Specialized
 from vyre.domain.frontend.inlined import Inlined
 from vyre.domain.ir import arguments
 from vyre.domain.ir.caller import outside
@@ -27,6 +27,8 @@ from vyre.domain.ir.numpy_scalars import Size, element_type
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.printable import shown
+from vyre.domain.value_identity import identity
+from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
     from vyre.app.kernels.arguments import Resolved, Values
@@ -260,3 +262,48 @@ def _local_names() -> dict[str, Any]:
     frame = sys._getframe(2)
     names = frame.f_locals
     return {} if names is frame.f_globals else dict(names)
+
+
+Static: TypeAlias = int | float | bool
+Key: TypeAlias = tuple[object, ...]
+MOST: Final = 1024
+"""How many programs of one kernel are kept."""
+
+
+class Specializations:
+    """Makes programs when they are first needed; may be used from any thread."""
+
+    def __init__(self, definition: KernelDefinition, generic: tuple[str, ...], statics: tuple[str, ...]) -> None:
+        self._definition: Final = definition
+        self._generic: Final = generic
+        self._statics: Final = statics
+        self._made: dict[Key, tuple[Specialized, ...]] = {}
+        self._count = 0
+        self._lock = process_lock()
+
+    def get(self, types: tuple[ScalarType, ...], statics: tuple[Static, ...]) -> Specialized:
+        """Returns the program for types, static values and the present values of captured constants.
+
+        Raises ``KernelSourceError`` and ``InvalidProgram``.
+        """
+        key = (types, tuple(map(identity, statics)))
+        found = self._current(key)
+        if found is None:
+            with self._lock, sealed:
+                found = self._current(key)
+                if found is None:
+                    found = self._definition.specialized(
+                        dict(zip(self._generic, types, strict=True)), dict(zip(self._statics, statics, strict=True))
+                    )
+                    if self._count >= MOST:
+                        self._made.clear()
+                        self._count = 0
+                    self._made[key] = (found, *self._made.get(key, ()))
+                    self._count += 1
+        return found
+
+    def _current(self, key: Key) -> Specialized | None:
+        for one in self._made.get(key, ()):
+            if one.is_current():
+                return one
+        return None

@@ -30,8 +30,8 @@ from vyre.domain.ir.chains import IfChain, Link
 from vyre.domain.ir.definitions_in_use import DefinitionsInUse, warn_of_deprecated
 from vyre.domain.ir.foreign_calls import explain, explained
 from vyre.domain.ir.foreign_use import ForeignBuilderUse
+from vyre.domain.ir.grid_loops import loop_bounds
 from vyre.domain.ir.handles import BufferHandle, Variable
-from vyre.domain.ir.loop_bounds import loop_bounds
 from vyre.domain.ir.numpy_scalars import NumpyInteger, Size
 from vyre.domain.ir.operators import INTEGERS, Ordering, UnaryOp
 from vyre.domain.ir.program import Access, Buffer, MemoryKind, Program

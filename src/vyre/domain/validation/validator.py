@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from vyre.domain.analysis.uniformity import Uniformity, unmet_needs
 from vyre.domain.diagnostics import Diagnostic
 from vyre.domain.errors import InvalidInput
 from vyre.domain.float_mode import in_default_mode
@@ -24,7 +25,6 @@ from vyre.domain.validation.grid_barriers import check_grid_barriers
 from vyre.domain.validation.hazards import check_hazards
 from vyre.domain.validation.statements import StatementChecker
 from vyre.domain.validation.structure import check_structure
-from vyre.domain.validation.uniform_flow import check_uniform_flow
 
 _WITH_LINTS: Final = "validation with lints"
 _deprecated_calls: Final = FunctionAbove[[Program], tuple[Diagnostic, ...]]("deprecated_calls")
@@ -127,3 +127,21 @@ def _plain(program: Program) -> Program:
     from vyre.domain.dialects.expansion import expanded  # few programs have calls
 
     return expanded(program)
+
+
+_AFTER_END: Final = "V210"
+_IN_FLOW: Final = {Uniformity.GRID: "V207", Uniformity.WORKGROUP: "V010", Uniformity.SUBGROUP: "V203"}
+"""The codes of the rules about barriers of the grid and of workgroups, and about subgroup operations."""
+_BETWEEN: Final = {
+    Uniformity.GRID: "between lanes of the grid",
+    Uniformity.WORKGROUP: "between lanes of a workgroup",
+    Uniformity.SUBGROUP: "between lanes of a subgroup",
+}
+
+
+def check_uniform_flow(program: Program, findings: Findings) -> None:
+    """Reports barriers and subgroup operations that the lanes concerned do not all reach together."""
+    for need, after_end in unmet_needs(program):
+        where = " after a return or trap" if after_end else "" if need.is_value else " in flow"
+        message = f"{need.what}{where} that differs {_BETWEEN[need.most]}"
+        findings.add(_AFTER_END if after_end else _IN_FLOW[need.most], message, *need.nodes, path=need.path)

@@ -9,25 +9,22 @@ from vyre.testing.backend_contract.atomics import ATOMICS
 from vyre.testing.backend_contract.case import Case
 from vyre.testing.backend_contract.compiler import COMPILER
 from vyre.testing.backend_contract.config import CONFIG
-from vyre.testing.backend_contract.costs import COSTS
-from vyre.testing.backend_contract.elements import ELEMENTS
+from vyre.testing.backend_contract.elements import ELEMENTS, PRIVATE
 from vyre.testing.backend_contract.flow import FLOW
 from vyre.testing.backend_contract.foreign import FOREIGN
-from vyre.testing.backend_contract.gathering import GATHERING
 from vyre.testing.backend_contract.geometry import GEOMETRY
 from vyre.testing.backend_contract.grid_loops import GRID_LOOPS
 from vyre.testing.backend_contract.host_data import INPUTS, OUTPUTS
 from vyre.testing.backend_contract.indices import INDICES
 from vyre.testing.backend_contract.kept_steps import KEPT_STEPS
 from vyre.testing.backend_contract.lifecycle import LIFECYCLE, METRICS
-from vyre.testing.backend_contract.memory import MEMORY
+from vyre.testing.backend_contract.memory import GATHERING, MEMORY
 from vyre.testing.backend_contract.narrow_values import NARROW
 from vyre.testing.backend_contract.operators import OPERATORS
 from vyre.testing.backend_contract.parallel import PARALLEL
 from vyre.testing.backend_contract.persistent import PERSISTENT
-from vyre.testing.backend_contract.planning import PLANNING
+from vyre.testing.backend_contract.planning import COSTS, PLANNING
 from vyre.testing.backend_contract.prepared import PREPARED
-from vyre.testing.backend_contract.private_memory import PRIVATE
 from vyre.testing.backend_contract.registration import PROFILE, REGISTRATION
 from vyre.testing.backend_contract.resident import BINDER, RESIDENT
 from vyre.testing.backend_contract.rounds import ROUNDS

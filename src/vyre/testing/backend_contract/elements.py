@@ -1,4 +1,4 @@
-"""Cases of every element type of a buffer: loads widen, stores narrow, ranges are checked."""
+"""Cases of every element type of a buffer, also in private memory: loads widen, stores narrow, ranges are checked."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from vyre.domain.numerics import scalar
 from vyre.testing.backend_contract.bench import Bench, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal
+from vyre.testing.backend_contract.programs import add_programs
 from vyre.testing.samples import samples
 
 ELEMENTS: Final = Group("elements")
@@ -209,3 +210,31 @@ def outputs_start_as_zeros(bench: Bench, element: ScalarType) -> None:
     body {{ if gid.x == 4u {{ y[gid.x] = x[0u] }} }}
     """
     equal(bench.run(kernel, bytes(element.size)), (bytes(9 * element.size),))
+
+
+PRIVATE: Final = Group("private")
+add_programs(PRIVATE)
+
+
+@PRIVATE.table(ALL)
+def it_holds_every_element_type(bench: Bench, element: ScalarType) -> None:
+    """It starts as zeros in every lane, and converts what is stored as buffers do."""
+    kernel = f"""
+    workgroup_size 16, 1, 1
+    buffer x @0 read {element.text}[48]
+    buffer y @1 write {element.text}[48]
+    buffer z @2 write {element.text}[48]
+    buffer own @- private {element.text}[3]
+    body {{
+      let k = gid.x % 3u
+      z[gid.x] = own[k]
+      own[k] = x[gid.x]
+      own[(k + 1u) % 3u] = x[(gid.x + 1u) % 48u]
+      y[gid.x] = own[k]
+    }}
+    """
+    bits = (patterns(element) * 48)[:48]
+    kept = b"".join(
+        scalar.store_element(element, scalar.load_element(element, b.to_bytes(element.size, "little"))) for b in bits
+    )
+    equal(bench.run(kernel, stored(element, bits)), (kept, bytes(48 * element.size)))

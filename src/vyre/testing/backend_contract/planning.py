@@ -1,4 +1,6 @@
-"""Cases of ``ExecutionPlanning``: plans follow the costs, are reported as decided, and change no byte."""
+"""Cases of ``ExecutionPlanning``: plans follow the costs, are reported as decided, and change no byte; and of
+``CostProbe``, which times empty work.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,11 @@ from typing import Any, Final
 
 from vyre.app.journal import DecisionJournal
 from vyre.domain.dispatch import DispatchConfig
-from vyre.domain.errors import InvalidInput
+from vyre.domain.errors import InvalidInput, UnsupportedFeature
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance
 from vyre.policies.launching.execution_prices import ExecutionMode, Price
 from vyre.policies.launching.plan_execution import plan_execution
+from vyre.ports.cost_probe import CostExperiment
 from vyre.ports.planning import DispatchWork, ExecutionPlanning, PlannedExecution
 from vyre.testing.backend_contract.bench import Bench, Storage, words
 from vyre.testing.backend_contract.case import Group
@@ -140,3 +143,38 @@ def what_cannot_be_run_has_no_work(bench: Bench) -> None:
     """Inputs that a dispatch refuses are refused by ``work``."""
     for input_nbytes in ((), (7,), (8, 8)):
         refusal(InvalidInput, partial(_planning(bench).work, bench.program(INCREMENT), DispatchConfig(), input_nbytes))
+
+
+COSTS: Final = Group("costs", "cost_probe")
+_SIZES: Final = (1, 3, 1, 257)
+
+
+@COSTS.table({experiment.value: experiment for experiment in CostExperiment})
+def an_experiment_takes_time(bench: Bench, experiment: CostExperiment) -> None:
+    """An experiment runs at any size, in any order, any number of times, and takes positive time; an experiment that
+    the backend does not offer is refused.
+    """
+    probe = bench.cost_probe
+    with probe.measuring() as timed:
+        if experiment not in probe.experiments:
+            refusal(UnsupportedFeature, lambda: timed(experiment, 1))
+            return
+        times = [timed(experiment, size) for size in _SIZES]
+    holds(all(type(found) is int and found >= 0 for found in times), f"{times} are no times in ns")
+    holds(sum(times) > 0, "all of it took no time")
+
+
+@COSTS.case()
+def experiments_change_no_byte(bench: Bench) -> None:
+    """Dispatches between and after experiments return the same bytes as before."""
+    probe = bench.cost_probe
+    if not probe.experiments:
+        raise Skipped("experiments")
+    some = min(probe.experiments, key=lambda found: found.value)
+    equal(bench.words(INCREMENT, words(1, 2)), [2, 3])
+    for _ in range(2):
+        with probe.measuring() as timed:
+            timed(some, 2)
+            equal(bench.words(INCREMENT, words(1, 2)), [2, 3])
+            timed(some, 2)
+    equal(bench.words(INCREMENT, words(1, 2)), [2, 3])

@@ -15,14 +15,13 @@ from ctypes import addressof, c_int64
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from vyre.adapters.cost_programs import new_program
+from vyre.adapters.cost_programs import empty_program, new_program
 from vyre.adapters.cpu.pool.layout import Status, StopReason
 from vyre.adapters.cpu.pool.ring import MOST_ROWS, RingCode, RingSpec
 from vyre.adapters.cpu.pool.worker_pool import SLICE_NS
 from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.pipeline import CpuExecutor
 from vyre.adapters.cpu.runtime.resident import MEASURED_EACH, CpuMemory
-from vyre.adapters.empty_program import empty_program
 from vyre.adapters.host.memory import allocate_aligned
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchTiming
 from vyre.domain.errors import UnsupportedFeature

@@ -6,9 +6,10 @@ Control flow is laid out in program order: a loop has one entry, at its head, an
 from __future__ import annotations
 
 from vyre.adapters.cuda.decisions.ptxas_hazard_table import Fence
-from vyre.adapters.cuda.ptx import async_copies, barriers, counting, memory, switches, traps
+from vyre.adapters.cuda.ptx import async_copies, barriers, counting, memory, switches
 from vyre.adapters.cuda.ptx.context import Kernel
 from vyre.adapters.cuda.ptx.expressions import atomic, evaluate
+from vyre.adapters.cuda.ptx.operands import Address
 from vyre.adapters.cuda.ptx.values import Value, copy_of, in_register
 from vyre.adapters.cuda.ptx.writer import CLASS_OF, MOVE
 from vyre.domain.errors import UnsupportedFeature
@@ -57,7 +58,7 @@ def _write(k: Kernel, stmt: ir.Stmt) -> None:
         case ir.AsyncWait():
             async_copies.wait(k, stmt)
         case ir.Trap(address, tag):
-            traps.trap(k, evaluate(k, address), tag)
+            trap(k, evaluate(k, address), tag)
         case ir.GridLoop():
             raise AssertionError("grid loops are split into programs before")
         case ir.IndirectDispatch():
@@ -175,3 +176,40 @@ def _loop(k: Kernel, stmt: ir.Loop) -> None:
     w.line(f"add.u{dtype.bits} {counter}, {counter}, {bounds.stride};")
     w.line(f"@{more} bra {again};")
     w.place(end)
+
+
+def trap(k: Kernel, address: Value, tag: str) -> None:
+    """Writes a trap with a tag and the value ``address``: the lane records itself and ends.
+
+    The record is eight words: flag, address, 1-based index of the tag, global id x, y, z, a lock, 0.  It keeps the
+    trapping lane of the lowest linear global id, whatever the order in which lanes trap.
+    """
+    k.uses_trap = True
+    if tag not in k.trap_tags:
+        k.trap_tags.append(tag)
+    w = k.w
+    record, where = k.parameter_address("trap"), in_register(w, address)
+    code = w.emit("r", "mov.b32", k.trap_tags.index(tag) + 1)
+    mine = [k.global_id(axis) for axis in range(3)]
+    again, busy = w.label(), w.label()
+    one, zero = w.emit("r", "mov.b32", 1), w.emit("r", "mov.b32", 0)
+    w.place(again)
+    lock = w.emit("r", "atom.acquire.gpu.global.cas.b32", Address(record, 24), zero, one)
+    taken = w.emit("p", "setp.ne.u32", lock, 0)
+    # The critical section comes first in the text, so that waiting lanes of the same warp do not block the holder.
+    w.line(f"@{taken} bra {busy};")
+    flag = w.emit("r", "ld.relaxed.gpu.global.u32", Address(record))
+    lower = w.emit("p", "setp.eq.u32", flag, 0)
+    equal = w.emit("p", "setp.ne.u32", flag, 0)
+    for axis in (2, 1, 0):
+        theirs = w.emit("r", "ld.relaxed.gpu.global.u32", Address(record, 12 + 4 * axis))
+        less = w.emit("p", "setp.lt.u32", mine[axis], theirs)
+        lower = w.emit("p", "or.pred", lower, w.emit("p", "and.pred", equal, less))
+        equal = w.emit("p", "and.pred", equal, w.emit("p", "setp.eq.u32", mine[axis], theirs))
+    for offset, word in ((4, where), (8, code), (12, mine[0]), (16, mine[1]), (20, mine[2]), (0, one)):
+        w.line(f"@{lower} st.relaxed.gpu.global.u32 [{record}+{offset}], {word};")
+    w.line("fence.acq_rel.gpu;")
+    w.line(f"st.relaxed.gpu.global.u32 [{record}+24], {zero};")
+    k.leave()
+    w.place(busy)
+    w.line(f"bra {again};")

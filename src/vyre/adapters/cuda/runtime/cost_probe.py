@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final, NamedTuple
 
-from vyre.adapters.cost_programs import BARRIER_WORKGROUPS, barriers_program, new_program
+from vyre.adapters.cost_programs import BARRIER_WORKGROUPS, barriers_program, empty_program, new_program
 from vyre.adapters.cuda.runtime.device import MIB, release_all
 from vyre.adapters.cuda.runtime.executor import CudaExecutor, CudaPipeline
 from vyre.adapters.cuda.runtime.graphs import Chain, RecordedGraph
@@ -24,7 +24,6 @@ from vyre.adapters.cuda.runtime.memory import DeviceBlock
 from vyre.adapters.cuda.runtime.slot import Resources
 from vyre.adapters.cuda.runtime.waiting import deadline_after
 from vyre.adapters.cuda.seam import CudaCallError, HostAddress, HostBlock
-from vyre.adapters.empty_program import empty_program
 from vyre.domain.binding import BindingPlan, plan_bindings
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, OutputArena
 from vyre.domain.errors import DispatchTimeout, UnsupportedFeature

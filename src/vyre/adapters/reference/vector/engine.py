@@ -8,7 +8,9 @@ gives the same bytes whenever the result does not depend on the order of workgro
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -18,12 +20,12 @@ from vyre.adapters.lanes.types import Lanes
 from vyre.adapters.reference.engine import Memory, RunOptions
 from vyre.adapters.reference.vector.chunk import Chunk, Failures, Local
 from vyre.adapters.reference.vector.lanes_context import Context, Grid
-from vyre.adapters.reference.vector.schedule import touches_written_buffers_once
 from vyre.adapters.reference.vector.statements import StatementCompiler
 from vyre.adapters.reference.vector.storage import ElementRules, Storage
 from vyre.domain.errors import DispatchTimeout
-from vyre.domain.ir.expr import Literal
+from vyre.domain.ir.expr import Atomic, Literal, Load, walk
 from vyre.domain.ir.program import Dim3, Program
+from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, Loop, Store, operands, walk_statements
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.launch import Launch
 from vyre.domain.validation.validator import check_rules
@@ -150,3 +152,32 @@ def _first_groups(grid: Dim3, along: int, step: int) -> Iterator[Dim3]:
         for y in range(0, grid[1], steps[1]):
             for x in range(0, grid[0], steps[0]):
                 yield x, y, z
+
+
+def touches_written_buffers_once(program: Program) -> bool:
+    """Returns whether every buffer that is written is accessed in one place only, outside loops.
+
+    Its lanes then access it in the canonical order in any chunk of consecutive workgroups.
+    """
+    touched: Counter[str] = Counter()
+    written: set[str] = set()
+    apart = {b.name for b in program.buffers if not b.is_bound}
+    loops = [stmt for stmt in walk_statements(program.body) if isinstance(stmt, Loop)]
+    repeated = {id(stmt) for loop in loops for stmt in walk_statements(loop.body)}
+    for stmt in walk_statements(program.body):
+        weight = 2 if id(stmt) in repeated else 1
+        match stmt:
+            case Store(buffer, _, _):
+                touched[buffer] += weight
+                written.add(buffer)
+            case AsyncLoad(source, destination) | AsyncStore(source, destination):
+                touched.update((source, destination))
+                written.add(destination)
+            case _:
+                pass
+        for expr in chain.from_iterable(map(walk, operands(stmt))):  # what is shared counts at every use
+            if isinstance(expr, Load | Atomic):
+                touched[expr.buffer] += weight
+                if isinstance(expr, Atomic):
+                    written.add(expr.buffer)
+    return all(touched[name] == 1 for name in written - apart)

@@ -263,7 +263,7 @@ class Ours:
             return True
         if kernel.nbytes <= self._budget:
             while self._used + kernel.nbytes > self._budget:
-                self._used -= self._sizes.pop(self._policy.evict().key)
+                self._used -= self._sizes.pop(self._policy.evict())
             self._policy.admit(name, kernel.nbytes, kernel.cost)
             self._sizes[name] = kernel.nbytes
             self._used += kernel.nbytes

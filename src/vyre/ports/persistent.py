@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from vyre.domain.ir.program import Program
     from vyre.ports.requests import HostBytes, ResidentStep
 
+MOST_CAPACITY: Final = 1 << 20
+"""The most submissions of an engine that may be under way at once."""
+
 
 class EndedJobs(NamedTuple):
     """Jobs that have ended: their device time in ns in all, and the tickets of those that failed, ascending."""

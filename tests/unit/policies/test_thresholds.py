@@ -215,7 +215,7 @@ def learned(thresholds: CostThresholds) -> object:
         for _ in range(step // 8):
             cache.hit(step)
         if step > 8:
-            found.append((cache.evict().key, cache.ghosts, cache.credits))
+            found.append((cache.evict(), cache.ghosts, cache.credits))
     for step in range(400, 2000):
         cache.admit(step, 1, 1)
         cache.admit(0, 1, 10**9)

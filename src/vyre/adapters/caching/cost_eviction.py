@@ -11,7 +11,6 @@ from collections.abc import Hashable
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from vyre.domain.errors import InvalidField
-from vyre.domain.frozen import frozen
 from vyre.policies.caching.cost_eviction import (
     DEFAULT_THRESHOLDS,
     UNIT,
@@ -24,20 +23,12 @@ from vyre.policies.caching.cost_eviction import (
     worth,
 )
 from vyre.policies.journal import DecisionSink, decide
-from vyre.policies.record import U64_MAX, Reason
+from vyre.policies.record import U64_MAX
 
 K = TypeVar("K", bound=Hashable)
 
 CANDIDATES: Final = 16
 """Maximum number of entries in the record of an eviction."""
-
-
-@frozen
-class Evicted(Generic[K]):
-    """The entry that is evicted, and the reason."""
-
-    key: K
-    why: Reason
 
 
 class _Entry(NamedTuple):
@@ -118,8 +109,8 @@ class CostEviction(Generic[K]):
         self._entries.pop(key, None)
         self._ghosts.pop(key, None)
 
-    def evict(self) -> Evicted[K]:
-        """Removes the entry of least priority; raises ``IndexError`` if there is none."""
+    def evict(self) -> K:
+        """Removes the entry of least priority and returns its key; raises ``IndexError`` if there is none."""
         held, least = len(self._entries), self._least(self._told)
         candidates = tuple(self._candidate(key) for _, _, key in least)
         found = decide(self._sink, least_worth, EvictionInputs(candidates, held))
@@ -132,7 +123,7 @@ class CostEviction(Generic[K]):
         while len(self._ghosts) > self._thresholds.ghosts_per_entry * held:
             _, ghost = self._ghosts.popitem(last=False)
             self._waited[ghost.frequency - 1] += self._now - ghost.since
-        return Evicted(key, found.why)
+        return key
 
     # ---- details
     def _least(self, most: int) -> list[tuple[int, int, K]]:

@@ -317,7 +317,7 @@ class MemoryCache(Generic[K, V]):
             return
         while (too_big := self._nbytes + new.nbytes > budget.nbytes) or len(self._held) >= budget.entries:
             self._read_log()
-            victim = self._retention.evict().key
+            victim = self._retention.evict()
             evicted = self._values.pop(victim)[0]
             left.append(evicted)
             held = self._held.pop(victim)

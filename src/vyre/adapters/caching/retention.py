@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from vyre.adapters.caching.cost_eviction import CANDIDATES, Evicted
+from vyre.adapters.caching.cost_eviction import CANDIDATES
 from vyre.domain.record import U32_MAX
 from vyre.policies.caching.cache_eviction_heat import (
     DEFAULT_THRESHOLDS,
@@ -16,7 +16,6 @@ from vyre.policies.caching.cache_eviction_heat import (
     entries_to_evict,
 )
 from vyre.policies.journal import DecisionSink, decide
-from vyre.policies.record import Reason
 
 K = TypeVar("K", bound=Hashable)
 
@@ -36,8 +35,8 @@ class Retention(Protocol[K]):
         """Records that ``key`` is no longer valid."""
         ...
 
-    def evict(self) -> Evicted[K]:
-        """Chooses a victim and drops it; there is at least one entry."""
+    def evict(self) -> K:
+        """Chooses a victim, drops it and returns its key; there is at least one entry."""
         ...
 
 
@@ -80,7 +79,7 @@ class HeatRetention(Generic[K]):
         """Implements ``Retention.discard``."""
         self._entries.pop(key, None)
 
-    def evict(self) -> Evicted[K]:
+    def evict(self) -> K:
         """Implements ``Retention.evict``."""
         held, now = tuple(self._entries.items()), self._now_s()
         entries = tuple(HeatEntry(place, *warm) for place, (_, warm) in enumerate(held))
@@ -88,9 +87,6 @@ class HeatRetention(Generic[K]):
         short = entries_to_evict(HeatEvictionInputs(entries, room, now), self._thresholds)
         candidates = HeatEvictionInputs(tuple(entries[place] for place in short), len(short) - 1, now)
         (coldest,) = decide(self._sink, entries_to_evict, candidates, self._thresholds)
-        key, warm = held[coldest]
+        key, _ = held[coldest]
         del self._entries[key]
-        return Evicted(key, Reason(_COLDEST, (warm.hits, now - warm.last_s, len(held))))
-
-
-_COLDEST: Final = "asked for {} time(s), last {:.3g} s ago, is the coldest of {}"
+        return key

@@ -79,7 +79,7 @@ class Space:
         limits = self._limits
         entries, nbytes = (limit - limit // SLACK for limit in limits)
         while self._known and (totals.entries > entries or totals.nbytes > nbytes):
-            path = self._retention.evict().key
+            path = self._retention.evict()
             self._known.pop(path, None)
             victim = found.get(path)
             if victim is not None and self._directory.remove(path):

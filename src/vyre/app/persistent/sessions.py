@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from vyre.ports.persistent import PersistentExecutor
 
 USUAL_CAPACITY: Final = 1024
-MOST_CAPACITY: Final = 1 << 20
 
 
 class SessionPersistence(SessionAsynchrony):
@@ -50,6 +49,8 @@ class SessionPersistence(SessionAsynchrony):
 
         Raises what ``compile`` raises, and ``UnsupportedFeature`` on a backend without persistent engines.
         """
+        from vyre.ports.persistent import MOST_CAPACITY
+
         self._lease.check_open()
         capacity = whole("capacity", capacity, 2, MOST_CAPACITY, f"give an int from 2 to {MOST_CAPACITY}.")
         expect("backpressure", backpressure, bool, "True or False")

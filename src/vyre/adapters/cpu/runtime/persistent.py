@@ -47,7 +47,7 @@ from vyre.domain.shared_dicts import entries_of
 from vyre.domain.unique import Unique
 from vyre.policies.arith import next_power_of_two
 from vyre.ports.interrupts import sealed
-from vyre.ports.persistent import EndedJobs, JobMemory
+from vyre.ports.persistent import MOST_CAPACITY, EndedJobs, JobMemory
 from vyre.ports.requests import HostBytes
 
 if TYPE_CHECKING:
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 
     Bytes = npt.NDArray[np.uint8]
 
-MOST_CAPACITY: Final = 1 << 20
 _BLOCK_BYTES: Final = 1 << 16
 """The memory for jobs that is made at once, unless one job needs more."""
 _UNTIMED: Final = DispatchTiming(0, 0, None, None, 0)[2:]

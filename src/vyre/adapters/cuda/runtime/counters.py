@@ -13,7 +13,6 @@ class Counters(NamedCounters):
     readback_bytes: int
     transient_allocation_bytes_requested: int
     resident_allocation_bytes_requested: int
-    param_upload_bytes: int
     kernel_launches: int
     persistent_launches: int
     persistent_jobs: int

@@ -15,8 +15,7 @@ from vyre.domain.errors import InvalidResource, UnsupportedFeature
 from vyre.domain.grid_sync import has_grid_barriers
 from vyre.domain.ir.program import Program
 from vyre.ports.interrupts import whole
-
-MOST_CAPACITY: Final = 1 << 20
+from vyre.ports.persistent import MOST_CAPACITY
 
 
 class CudaPersistent(DeviceMember):

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from vyre.adapters.device_files import PATH_VARIABLE, SignatureTable, signature_table
 from vyre.adapters.system import ProcessEnvironment
 from vyre.app.tuning.keys import source_of
-
-if TYPE_CHECKING:
-    from vyre.domain.device import DeviceProfile
-    from vyre.domain.device_signature import DeviceSignature
-    from vyre.ports.backend import Backend
-    from vyre.ports.support import Environment
+from vyre.domain.device import DeviceProfile
+from vyre.domain.device_signature import DeviceSignature
+from vyre.ports.backend import Backend
+from vyre.ports.support import Environment
 
 _UUID: Final = re.compile(r" [0-9a-f]{32}$")
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from vyre.app.opening import open as open_session
+from vyre.app.session import Session
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendError, DataRaceError, TrapError
+from vyre.domain.ir.buffers import Buffer
+from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics.witnesses import buffer_bytes
 from vyre.domain.validation.known import order_sensitive
 from vyre.domain.validation.validator import validate
-
-if TYPE_CHECKING:
-    from vyre.app.session import Session
-    from vyre.domain.ir.buffers import Buffer
-    from vyre.domain.ir.program import Program
 
 RUNS: Final = 24
 TIMEOUT_S: Final = 20.0

@@ -6,18 +6,15 @@ What each lane stores, where and when, becomes expressions, and the prover compa
 from __future__ import annotations
 
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from vyre.domain.dialects.expansion import expanded
 from vyre.domain.ir.expr import Binary, Expr, Literal
 from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.program import Program
 from vyre.domain.ir.walk import unique_expressions
 from vyre.domain.optimize.lane_effects import Effect, Untraceable, facts_of_lane, ids_and_lengths, lane_effects
-from vyre.ports.proving import Answer
-
-if TYPE_CHECKING:
-    from vyre.domain.ir.program import Program
-    from vyre.ports.proving import Prover
+from vyre.ports.proving import Answer, Prover
 
 STEPS: Final = 2_000_000
 """The prover's steps for one equation."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from vyre.adapters.host.foreign import shape_of
-from vyre.app.host_arrays import Shape, Shapes, cuts_elements
+from vyre.app.host_arrays import Shape, Shapes, Signature, cuts_elements
 from vyre.app.host_memory import host_memory
 from vyre.app.resident import ResidentArray
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.ir.buffers import inputs_of, outputs_of
-
-if TYPE_CHECKING:
-    from vyre.app.host_arrays import Signature
 
 
 class OutputShapes:

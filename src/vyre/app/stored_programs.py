@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from vyre.adapters.files import read_file
 from vyre.adapters.program_files import parse_program_file
-from vyre.domain.dialects.migration import MigratedProgram
+from vyre.domain.diagnostics import Diagnostic
+from vyre.domain.dialects.migration import MigratedProgram, MovedCalls
 from vyre.domain.float_mode import in_default_mode
-
-if TYPE_CHECKING:
-    from vyre.domain.diagnostics import Diagnostic
-    from vyre.domain.dialects.migration import MovedCalls
-    from vyre.domain.ir.program import Program
+from vyre.domain.ir.program import Program
 
 
 class StoredProgram(NamedTuple):

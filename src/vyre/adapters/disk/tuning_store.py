@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from blake3 import blake3
 
@@ -26,10 +26,8 @@ from vyre.adapters.forks import process_lock
 from vyre.domain.errors import MalformedJson, UnreadableFile
 from vyre.domain.tuning import TuningKey, TuningRecord, from_line, merge, to_line
 from vyre.ports.interrupts import sealed
+from vyre.ports.support import Telemetry
 from vyre.ports.tuning_store import TuningStoreStats
-
-if TYPE_CHECKING:
-    from vyre.ports.support import Telemetry
 
 DIRECTORY: Final = "tuning-v1"
 MOST_FILES: Final = 16

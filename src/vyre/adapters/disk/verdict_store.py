@@ -6,7 +6,7 @@ A file is replaced as a whole; of two writers the later wins, and both found the
 from __future__ import annotations
 
 from dataclasses import astuple
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from blake3 import blake3
 
@@ -15,9 +15,7 @@ from vyre.adapters.disk.file_operations import REAL_FILES, FileOperations
 from vyre.adapters.disk.whole_files import WholeFiles
 from vyre.domain.dialects.lowering import LoweringKey, LoweringVerdict, verdict_of_text, verdict_text
 from vyre.domain.errors import MalformedJson, UnreadableFile
-
-if TYPE_CHECKING:
-    from vyre.ports.support import Telemetry
+from vyre.ports.support import Telemetry
 
 DIRECTORY: Final = "lowerings-v1"
 MAX_FILE_BYTES: Final = 1 << 20

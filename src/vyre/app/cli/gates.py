@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from vyre.adapters.terminal import complain
 from vyre.app.cli.targets import python_target
@@ -21,11 +21,9 @@ from vyre.domain.gates import (
     no_traps,
     only_dialects,
 )
+from vyre.domain.ir.program import Program
 from vyre.domain.printable import indented
-
-if TYPE_CHECKING:
-    from vyre.domain.ir.program import Program
-    from vyre.domain.program_report import Report
+from vyre.domain.program_report import Report
 
 _CLASSES: Final = {each.name.lower().replace("_", "-"): each for each in MutationClass}
 _FORMS: Final = (

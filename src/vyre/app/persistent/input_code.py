@@ -11,17 +11,15 @@ import struct
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from vyre.app.host_arrays import PACKED, HostInputs, direct_type
 from vyre.app.host_memory import host_dtype
 from vyre.domain.errors import InvalidInput, InvalidResource
+from vyre.domain.ir.buffers import Buffer
 from vyre.domain.ir.types import ScalarType
-
-if TYPE_CHECKING:
-    from vyre.domain.ir.buffers import Buffer
 
 Writer: TypeAlias = Callable[[object, Sequence[memoryview]], bool]
 _REFUSED: Final = (TypeError, ValueError, KeyError, OverflowError, struct.error, InvalidInput, InvalidResource)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from vyre.app.host_arrays import HostOutputs
+from vyre.app.lease import BackendLease
 from vyre.app.queries.inputs import Columns, SharedInputs
 from vyre.app.queries.plan import QueriesPlan, QueryGroup
 from vyre.app.resident import ResidentArray
@@ -21,9 +22,6 @@ from vyre.domain.queries import BatchedQueries, CannotBatch, QueryLaunch, batch_
 from vyre.domain.upload_reuse import UploadReuse
 from vyre.ports.requests import ResidentStep, Resource
 from vyre.ports.resident_buffer import ResidentBuffer
-
-if TYPE_CHECKING:
-    from vyre.app.lease import BackendLease
 
 _BYTE: Final = np.dtype(np.uint8)
 

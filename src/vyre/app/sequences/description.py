@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from functools import cache
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from vyre.app.lease import BackendLease
 from vyre.app.resident_dispatch import BoundWork
 from vyre.app.sequences.steps import Listed, ListedPart, Step
 from vyre.app.sequences.temporary import TemporaryBuffer
@@ -21,17 +22,13 @@ from vyre.domain.errors import InvalidInput, VyreError
 from vyre.domain.frozen import frozen
 from vyre.domain.geometry import LaunchLimits
 from vyre.domain.interface import resolve_launch
+from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.record import U64_MAX
 from vyre.policies.concurrency.hazards import Access, AccessMode, HazardGraph, HazardInputs, hazard_graph
 from vyre.policies.journal import DecisionSink, decide
 from vyre.ports.requests import ResidentStep
 from vyre.ports.resident_buffer import ResidentBuffer
-
-if TYPE_CHECKING:
-    from vyre.app.lease import BackendLease
-    from vyre.domain.ir.program import Program
-
 
 WRITTEN: Final = 4096
 """The most launches of the steps that run once."""

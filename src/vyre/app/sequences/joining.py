@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from vyre.app.fusing import FusionLimits, plan_groups
+from vyre.app.resident_dispatch import BoundWork
 from vyre.app.sequences.description import Work, WorkPart, WorkStep
 from vyre.app.sequences.execution import Launch
 from vyre.app.sequences.structure import Structure, Unit, alone, structure_of
 from vyre.app.sequences.temporary import TemporaryBuffer
 from vyre.domain.analysis.lane_facts import lane_facts
 from vyre.domain.binding import plan_bindings
+from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.fusion.examination import live_locals
 from vyre.domain.fusion.rounds import LoopArgument, join_rounds
 from vyre.domain.fusion.stages import CannotJoin, JoinedStages, StageBarrier, StageCall
 from vyre.domain.ir.bake import parameter_literal
+from vyre.domain.ir.expr import Literal
+from vyre.domain.launch import Launch as Launched
+from vyre.domain.launch_costs import LaunchCosts
 from vyre.domain.specialization import spec_literals
+from vyre.policies.journal import DecisionSink
 from vyre.ports.requests import ResidentStep, Resource
 from vyre.ports.resident_buffer import ResidentBuffer
-
-if TYPE_CHECKING:
-    from vyre.app.resident_dispatch import BoundWork
-    from vyre.domain.device import DeviceProfile
-    from vyre.domain.ir.expr import Literal
-    from vyre.domain.launch import Launch as Launched
-    from vyre.domain.launch_costs import LaunchCosts
-    from vyre.policies.journal import DecisionSink
 
 _OWN: Final = (
     ("step_budget", "it has a step budget"),

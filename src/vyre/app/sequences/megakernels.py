@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from vyre.app.fusing import FusionLimits
+from vyre.app.sequences.description import Work, WorkPart, WorkStep
 from vyre.app.sequences.execution import Launch
 from vyre.app.sequences.joining import Range, partly_shared, stage_of, stays_apart
 from vyre.app.sequences.structure import Structure, Unit, alone, structure_of
@@ -21,14 +23,10 @@ from vyre.domain.record import U32_MAX
 from vyre.policies.frontiers.fixpoint import FixpointExecutor
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs, GridSyncMode, choose_grid_sync
+from vyre.ports.backend import Backend
 from vyre.ports.execution import LoopSupport
 from vyre.ports.requests import FLAG_BYTES, ResidentStep, Resource
 from vyre.ports.resident_buffer import ResidentBuffer
-
-if TYPE_CHECKING:
-    from vyre.app.fusing import FusionLimits
-    from vyre.app.sequences.description import Work, WorkPart, WorkStep
-    from vyre.ports.backend import Backend
 
 _Wave: TypeAlias = "Sequence[WorkStep]"
 

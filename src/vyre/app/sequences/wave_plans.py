@@ -6,20 +6,18 @@ from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from vyre.adapters.forks import process_lock
 from vyre.app.sequences.wave_times import KnownWaveTimes
 from vyre.domain.frozen import frozen
+from vyre.domain.fusion.stages import CannotJoin, StageCall
 from vyre.domain.fusion.waves import JoinedWaves, join_waves
 from vyre.domain.record import U64_MAX
 from vyre.domain.wave_times import WaveTime
 from vyre.policies.frontiers.wave_kernel import WaveKernel, WaveKernelInputs, choose_wave_kernel
 from vyre.policies.journal import DecisionSink, decide
 from vyre.ports.interrupts import sealed
-
-if TYPE_CHECKING:
-    from vyre.domain.fusion.stages import CannotJoin, StageCall
 
 MOST_PROGRAMS: Final = 64
 """The joined programs that a session remembers."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING
 
 from vyre.app.sequences.description import Work, WorkPart
 from vyre.app.sequences.execution import Waves
 from vyre.app.sequences.structure import Structure, Unit
 from vyre.domain.analysis.lane_facts import lane_facts
-from vyre.domain.binding import plan_bindings
+from vyre.domain.binding import Binding, plan_bindings
 from vyre.domain.record import U32_MAX
 from vyre.policies.concurrency.hazards import Access, AccessMode, HazardInputs, hazard_graph
 from vyre.policies.frontiers.frontier_ir import FrontierDomain, FrontierIr, FrontierNode, plan_frontier_ir
@@ -19,9 +18,6 @@ from vyre.policies.frontiers.waves import BarrierInputs, plan_barriers
 from vyre.policies.journal import DecisionSink, decide
 from vyre.ports.requests import ResidentStep
 from vyre.ports.resident_buffer import ResidentBuffer
-
-if TYPE_CHECKING:
-    from vyre.domain.binding import Binding
 
 
 def waves_of(work: Work, structure: Structure, sink: DecisionSink | None = None) -> tuple[Waves, ...]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendError, BackendUnavailable
 from vyre.domain.host_options import NO_HOST_OPTIONS, HostOptions
+from vyre.domain.ir.program import Program
 from vyre.domain.op_ids import required_ops
-from vyre.ports.backend import BackendRegistration, BackendRole, BackendServices
-
-if TYPE_CHECKING:
-    from vyre.domain.dispatch import DispatchConfig
-    from vyre.domain.ir.program import Program
-    from vyre.ports.backend import Backend, BackendCatalog
+from vyre.ports.backend import Backend, BackendCatalog, BackendRegistration, BackendRole, BackendServices
 
 ONE_THREAD: Final = HostOptions(threads=1)
 

@@ -5,24 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from vyre.app.gated import Gate, GatedPipeline
 from vyre.app.shadow.checker import Incomparable, check_comparable
 from vyre.app.shadow.comparing import Outcome, mismatch
 from vyre.app.shadow.service import Found, ShadowService
+from vyre.app.shadow.state import ShadowState
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena
 from vyre.domain.errors import UnsupportedFeature
+from vyre.domain.ir.program import Program
 from vyre.domain.unique import Unique
-from vyre.ports.execution import CacheCounters, CompiledPipeline, CompileResult, PreparablePipeline
-from vyre.ports.requests import DispatchRequest
-
-if TYPE_CHECKING:
-    from vyre.app.shadow.state import ShadowState
-    from vyre.domain.ir.program import Program
-    from vyre.ports.backend import Backend
-    from vyre.ports.execution import AsyncExecutor, PendingDispatch, PipelineCompiler, ProgramExecutor
-    from vyre.ports.requests import HostBytes, OutputStorage
+from vyre.ports.backend import Backend
+from vyre.ports.execution import (
+    AsyncExecutor,
+    CacheCounters,
+    CompiledPipeline,
+    CompileResult,
+    PendingDispatch,
+    PipelineCompiler,
+    PreparablePipeline,
+    ProgramExecutor,
+)
+from vyre.ports.requests import DispatchRequest, HostBytes, OutputStorage
 
 
 class KeptStorage:

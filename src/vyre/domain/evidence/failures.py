@@ -6,17 +6,14 @@ are looked for.  Every other error belongs to a machine or to a moment, and is n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from vyre.domain.errors import BackendError, DataRaceError, MalformedJson, StepBudgetExceeded, TrapError
 from vyre.domain.frozen import frozen
 from vyre.domain.names import Dim3
-from vyre.domain.races import LanePlace, place_text
+from vyre.domain.races import DataRace, LanePlace, RacingAccess, place_text
 from vyre.domain.strict_json import NotStrictJson, canonical, parse
 from vyre.domain.value_json import from_json, to_json
-
-if TYPE_CHECKING:
-    from vyre.domain.races import DataRace, RacingAccess
 
 PROGRAM_ERRORS: Final = (TrapError, StepBudgetExceeded, DataRaceError)
 """The errors that evidence records."""

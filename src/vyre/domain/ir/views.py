@@ -7,7 +7,7 @@ every buffer; the rules of indices do the rest.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
+from typing import ClassVar, Final, Generic, TypeVar
 
 from vyre.domain.ir.caller import caller_location, fail
 from vyre.domain.ir.expr import Binary, Cast, Expr, Literal, Select
@@ -16,13 +16,11 @@ from vyre.domain.ir.handles import Atomics, BufferHandle
 from vyre.domain.ir.limits import U32_MAX
 from vyre.domain.ir.numpy_scalars import whole_number
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering
+from vyre.domain.ir.recorder import Recorder
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.value import Operand, Value, derive, integer, typed
 from vyre.domain.printable import shown
 from vyre.domain.source_location import SourceLocation
-
-if TYPE_CHECKING:
-    from vyre.domain.ir.recorder import Recorder
 
 I = TypeVar("I", bound=tuple[Operand, ...])  # noqa: E741
 _U32: Final = ScalarType.U32

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import addressof, c_int64
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from vyre.adapters.cost_programs import empty_program, new_program
 from vyre.adapters.cpu.pool.layout import Status, StopReason
@@ -25,13 +25,11 @@ from vyre.adapters.cpu.runtime.resident import MEASURED_EACH, CpuMemory
 from vyre.adapters.host.memory import allocate_aligned
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchTiming
 from vyre.domain.errors import UnsupportedFeature
+from vyre.domain.ir.program import Program
 from vyre.ports.cost_probe import CostExperiment, ExperimentTimer
 from vyre.ports.execution import BoundResidentStep
 from vyre.ports.requests import ResidentSequence, ResidentStep, Upload
 from vyre.ports.resident_buffer import ResidentBuffer
-
-if TYPE_CHECKING:
-    from vyre.domain.ir.program import Program
 
 AGAIN: Final = 9
 """The runs in a row of which the median is taken, where a part costs a few ns."""

@@ -12,13 +12,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from ctypes import Array, addressof, c_int64
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from weakref import WeakValueDictionary
 
 from vyre.adapters.cpu.pool import layout as at
 from vyre.adapters.cpu.pool.commands import Command, CommandList, flat
 from vyre.adapters.cpu.pool.layout import Outcome, StopReason
-from vyre.adapters.cpu.pool.ring import MOST_ROWS, RingCode, RingSpec, StepTable, Wave, read_status
+from vyre.adapters.cpu.pool.ring import MOST_ROWS, Ring, RingCode, RingSpec, StepTable, Wave, read_status
 from vyre.adapters.cpu.pool.worker_pool import SLICE_NS
 from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.launch import ended_error
@@ -32,9 +32,6 @@ from vyre.ports.interrupts import sealed
 from vyre.ports.ownership import check_ownership
 from vyre.ports.persistent import StepsRan
 from vyre.ports.requests import ResidentStep
-
-if TYPE_CHECKING:
-    from vyre.adapters.cpu.pool.ring import Ring
 
 RINGS: Final = 16
 """Rings that the steps of one backend have at once, of those of the process."""

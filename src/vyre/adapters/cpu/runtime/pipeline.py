@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cache
 from math import inf, prod
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.adapters.cpu.runtime.device import CpuDevice
@@ -37,10 +37,8 @@ from vyre.domain.names import BackendId
 from vyre.domain.validation.known import order_sensitive
 from vyre.policies.journal import DecisionSink
 from vyre.ports.interrupts import sealed
+from vyre.ports.planning import DispatchWork
 from vyre.ports.requests import HostBytes, OutputStorage
-
-if TYPE_CHECKING:
-    from vyre.ports.planning import DispatchWork
 
 SHAPES: Final = 64
 _timing: Final = DispatchTiming._make

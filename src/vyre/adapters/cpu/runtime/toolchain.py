@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from vyre.adapters.cpu.native.compilation import llvm_version
+from vyre.adapters.cpu.native.features import CpuFeatures
 from vyre.adapters.source_digest import LLVM, emitter_digest
-
-if TYPE_CHECKING:
-    from vyre.adapters.cpu.native.features import CpuFeatures
 
 VERSION: Final = "1"
 """The version of the backend."""

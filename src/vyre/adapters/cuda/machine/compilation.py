@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.machine.faults import FaultKind, PtxError
 from vyre.adapters.cuda.machine.instructions import atomics, convert, copies, floating, integer, memory, moves, warp
 from vyre.adapters.cuda.machine.instructions.lanewise import Step, guarded, lanewise
 from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, Operation
-from vyre.adapters.cuda.machine.launch import Needs
+from vyre.adapters.cuda.machine.launch import Frame, Needs
 from vyre.adapters.cuda.machine.operands import Operands, Patch, Symbol
 from vyre.adapters.cuda.machine.paths import Paths, paths
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from vyre.adapters.cuda.machine.launch import Frame
-    from vyre.adapters.cuda.machine.ptx_syntax import EntryText, Instruction
+from vyre.adapters.cuda.machine.ptx_syntax import EntryText, Instruction
 
 _OPERATIONS: Final = integer.TABLE | floating.TABLE | convert.TABLE
 _BUILDERS: Final[dict[str, Callable[[Operands], Step]]] = {

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from vyre.adapters.cuda.seam import FoundAccess, KernelFinding
+from vyre.adapters.cuda.seam import FoundAccess, KernelFinding, LaunchShape
+from vyre.domain.names import Dim3
 from vyre.domain.races import LanePlace
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from vyre.adapters.cuda.seam import LaunchShape
-    from vyre.domain.names import Dim3
 
 _KINDS: Final = {"ld": "load", "cp": "load", "st": "store", "atom": "atomic", "red": "atomic"}
 _SPACES: Final = frozenset({"global", "shared", "local", "param", "const"})

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from vyre.adapters.cuda.machine.compilation import Code, compile_entry
 from vyre.adapters.cuda.machine.faults import PtxError
 from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE
+from vyre.adapters.cuda.machine.memory import DeviceMemory
 from vyre.adapters.cuda.machine.operands import Symbol
 from vyre.adapters.cuda.machine.ptx_syntax import SIZE_OF, EntryText, Variable, parse
-
-if TYPE_CHECKING:
-    from vyre.adapters.cuda.machine.memory import DeviceMemory
-    from vyre.adapters.cuda.seam import DeviceAddress
-    from vyre.domain.names import Dim3
+from vyre.adapters.cuda.seam import DeviceAddress
+from vyre.domain.names import Dim3
 
 _PARAMETER_LIMIT: Final = 4352
 _LARGE_PARAMETER_LIMIT: Final = 32764

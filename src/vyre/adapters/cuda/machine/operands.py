@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -14,9 +15,6 @@ from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, bits_o
 from vyre.adapters.cuda.machine.ptx_syntax import SIZE_OF, Elements, Instruction, Operand, RegisterName
 from vyre.adapters.cuda.machine.ptx_syntax import operand as classified
 from vyre.adapters.lanes.types import Dense
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _INTEGER: Final = re.compile(r"-?(?:0[xX][0-9a-fA-F]{1,32}|0[bB][01]{1,64}|(0[0-7]{1,32})|[1-9][0-9]{0,31}|0)U?\Z")
 """Decimal, hexadecimal, binary, or octal with a leading 0."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from vyre.adapters.cuda.ptx.abi import CONTROL, MAILBOX, inlined_uniforms, pointer_bindings, uses_table
 from vyre.adapters.cuda.ptx.facts import Assumptions, Facts
@@ -16,17 +16,15 @@ from vyre.adapters.cuda.ptx.shared_layout import SharedLayout
 from vyre.adapters.cuda.ptx.values import Value
 from vyre.adapters.cuda.ptx.writer import Writer
 from vyre.domain.analysis.copy_spans import CopySpans
+from vyre.domain.analysis.wide_access import WideGroup
 from vyre.domain.cached import cached_property
 from vyre.domain.grid_sync import hidden_control
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.stmt import Assign, AsyncLoad, AsyncStore, Loop, walk_statements
 from vyre.domain.scoped_names import ScopedNames
-
-if TYPE_CHECKING:
-    from vyre.domain.analysis.wide_access import WideGroup
-    from vyre.domain.source_location import SourceLocation
-    from vyre.policies.journal import DecisionSink
+from vyre.domain.source_location import SourceLocation
+from vyre.policies.journal import DecisionSink
 
 AXES: Final = "xyz"
 WARP: Final = 32

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count, cycle
 from math import prod
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 from weakref import ref
 
+from vyre.adapters.cuda.ptx.kernel import EmittedKernel
 from vyre.adapters.cuda.runtime.arena import Arena, plan_arena
 from vyre.adapters.cuda.runtime.device import MIB, DeviceMember, release_all
 from vyre.adapters.cuda.runtime.graphs import Chain, RecordedGraph
@@ -30,9 +31,6 @@ from vyre.domain.binding import BindingPlan
 from vyre.domain.errors import BackendError
 from vyre.domain.launch import Launch
 from vyre.ports.interrupts import undisturbed
-
-if TYPE_CHECKING:
-    from vyre.adapters.cuda.ptx.kernel import EmittedKernel
 
 GRAPH_BYTES: Final = 4 * MIB
 """Host bytes beyond which the time of copying exceeds the time that a graph saves."""

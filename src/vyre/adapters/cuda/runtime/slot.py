@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from vyre.adapters.cuda.codes import is_sticky
 from vyre.adapters.cuda.runtime.conditions import Conditions
@@ -23,16 +23,12 @@ from vyre.adapters.cuda.runtime.device import CudaDevice
 from vyre.adapters.cuda.runtime.graph_cache import GraphCache
 from vyre.adapters.cuda.runtime.graphs import Chain, RecordedGraph
 from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quarantine
-from vyre.adapters.cuda.runtime.streams import StreamPool
+from vyre.adapters.cuda.runtime.streams import StreamLease, StreamPool
 from vyre.adapters.cuda.runtime.waiting import DeadlinePassed
 from vyre.adapters.cuda.seam import CudaCallError
-from vyre.adapters.replay_decision import ReplayPlanner, Verdict, Work
+from vyre.adapters.replay_decision import ReplayDecision, ReplayPlanner, Verdict, Work
 from vyre.domain.unique import Unique
 from vyre.policies.journal import DecisionSink
-
-if TYPE_CHECKING:
-    from vyre.adapters.cuda.runtime.streams import StreamLease
-    from vyre.adapters.replay_decision import ReplayDecision
 
 Part = TypeVar("Part")
 """The type of what a kind of slot runs: a part of a run, which is one round of a sequence or several."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import add
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, overload
+from typing import Any, Final, NamedTuple, TypeAlias, overload
 
 import numpy as np
 
@@ -11,16 +11,11 @@ from vyre.adapters.cuda.machine.access import LOCATE, Addresses, partition
 from vyre.adapters.cuda.machine.faults import FaultKind
 from vyre.adapters.cuda.machine.instructions.lanewise import Step, reader, writer
 from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, Rule, unsigned
-from vyre.adapters.cuda.machine.launch import Awaited, Poll
-from vyre.adapters.cuda.machine.operands import Address
-from vyre.adapters.cuda.machine.ptx_syntax import SIZE_OF
+from vyre.adapters.cuda.machine.launch import Awaited, Frame, Poll
+from vyre.adapters.cuda.machine.memory import Index, Places, Region
+from vyre.adapters.cuda.machine.operands import Address, Operands
+from vyre.adapters.cuda.machine.ptx_syntax import SIZE_OF, Instruction
 from vyre.adapters.lanes.types import Dense
-
-if TYPE_CHECKING:
-    from vyre.adapters.cuda.machine.launch import Frame
-    from vyre.adapters.cuda.machine.memory import Index, Places, Region
-    from vyre.adapters.cuda.machine.operands import Operands
-    from vyre.adapters.cuda.machine.ptx_syntax import Instruction
 
 SCOPES: Final = ("cta", "gpu", "sys")
 _STRENGTHS: Final = {"ld": ("weak", "volatile", "relaxed", "acquire"), "st": ("weak", "volatile", "relaxed", "release")}

@@ -119,24 +119,26 @@ def test_many_at_once_from_many_threads(submits: CpuAsync) -> None:
     assert wrong == []
 
 
-def test_a_slot_whose_run_failed_or_was_stopped_is_not_used_again(submits: CpuAsync) -> None:
+def test_a_slot_whose_run_failed_or_was_stopped_is_used_again(submits: CpuAsync) -> None:
     trapped = submit(submits, ODD, 1, 99, 3)
     failed = slot_of(trapped)
-    for _ in range(2):
-        with pytest.raises(TrapError):
-            result_of(trapped)
-    assert submits.slots.nbytes == 0
-    after = submit(submits, ODD, 7, 8, 9)
-    assert slot_of(after) is not failed
-    assert result_of(after) == [7, 0, 9]
+    with pytest.raises(TrapError):
+        result_of(trapped)
+    assert submits.slots.nbytes == failed.nbytes
+    after = submit(submits, ODD, 4, 8, 9)
+    assert slot_of(after) is failed
+    assert result_of(after) == [0, 0, 9], "nothing of the run that failed is left"
+    with pytest.raises(TrapError, match="ninety-nine"):
+        result_of(trapped)
 
     stopped = submit(submits, ENDLESS, 1, 2, 3)
+    halted = slot_of(stopped)
     assert stopped.cancel()
     with pytest.raises(DispatchFailed):
         result_of(stopped)
-    assert not stopped.cancel()
     again = submit(submits, ENDLESS, 1, 2, 3)
-    assert slot_of(again) is not slot_of(stopped)
+    assert slot_of(again) is halted
+    assert not stopped.cancel(), "the job is another dispatch's"
     assert not again.done(), "what stopped the other does not stop this one"
     assert again.cancel()
 

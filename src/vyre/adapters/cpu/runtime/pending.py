@@ -1,8 +1,9 @@
 """Asynchronous dispatch: ``submit`` queues a job and returns; a thread of the pool calls the callbacks.
 
 A dispatch takes a *slot*: memory, a frame and a job that were made for an earlier one of the same shape.  The inputs
-are copied into the slot, and the outputs out of it; then it is given back, unless its run failed or was stopped.  A run
-that takes less time than it takes to hand it to a worker is run by the thread that submits it.
+are copied into the slot, and the outputs out of it; then it is given back, also after a run that failed or was stopped,
+of which the next one sees nothing.  A run that takes less time than it takes to hand it to a worker is run by the
+thread that submits it.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ class IdleSlots:
         return None
 
     def give(self, slot: Slot) -> None:
-        """Takes a slot back, whose run has completed."""
+        """Takes a slot back, whose run has ended."""
         if slot.nbytes > SLOT_BYTES:
             return
         with self._lock, sealed:
@@ -176,6 +177,8 @@ class CpuPending(Unique):
         outcome = self._outcome
         if isinstance(outcome, Exception):
             outputs.clear()
+            with self._lock, sealed:
+                self._give_back()
             raise outcome
         assert outcome is not None
         views = outputs.begin(tuple([len(data) for data in self._outputs]))
@@ -185,9 +188,15 @@ class CpuPending(Unique):
             slot = self._slot
             if slot is not None and not self._users and slot.nbytes <= SLOT_BYTES:
                 self._outputs = tuple([memoryview(bytes(data)) for data in self._outputs])  # for another call
-                self._slot = None
-                self._slots.give(slot)
+                self._give_back()
         return outcome
+
+    def _give_back(self) -> None:
+        """Gives the slot to other dispatches, unless somebody looks at its job."""
+        slot = self._slot
+        if slot is not None and not self._users:
+            self._slot = None
+            self._slots.give(slot)
 
     def add_done_callback(self, callback: Callable[[], object], /) -> None:
         """Has ``callback`` called once the run has ended: now if it has, else in a thread of the pool."""

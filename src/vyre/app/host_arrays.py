@@ -21,7 +21,7 @@ from vyre.domain.byte_view import byte_view
 from vyre.domain.errors import InvalidInput, InvalidResource
 from vyre.domain.float_mode import FACTORS, PROBE, PRODUCT
 from vyre.domain.ir.bits import argument_bits
-from vyre.domain.ir.buffers import Buffer, inputs_of
+from vyre.domain.ir.buffers import Buffer, element_of, inputs_of
 from vyre.domain.ir.size_parameters import size_parameters
 from vyre.domain.ir.types import ScalarType, TypeKind
 from vyre.domain.printable import kind_of
@@ -144,8 +144,7 @@ class HostInputs:
 
     def column(self, name: str, values: object) -> memoryview:
         """Returns the bytes of many values of a scalar parameter, which is an array of its type."""
-        element = self.buffers[self.names.index(name)].element
-        assert isinstance(element, ScalarType)  # a valid program has no other buffers
+        element = element_of(self.buffers[self.names.index(name)])
         convert = _bool_converter(name) if element is ScalarType.BOOL else _array_converter(name, element)
         return convert(values)
 
@@ -473,8 +472,7 @@ class CopyOutStorage(ArrayStorage):
 
 def _returned_dtype(buffer: Buffer) -> np.dtype[Any]:
     """Returns the element type of a returned buffer; raw bytes if the returned range cuts through elements."""
-    assert isinstance(buffer.element, ScalarType)  # a valid program has no other buffers
-    return np.dtype(np.uint8) if cuts_elements(buffer) else np.dtype(buffer.element.numpy_name)
+    return np.dtype(np.uint8) if cuts_elements(buffer) else np.dtype(element_of(buffer).numpy_name)
 
 
 def cuts_elements(buffer: Buffer) -> bool:

@@ -21,6 +21,7 @@ from typing import Any, Final
 from vyre.domain.grid_sync import WORDS_PER_LOOP, first_lane, fresh_names, grid_control, hide_control
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.accesses import accesses
+from vyre.domain.ir.buffers import element_of
 from vyre.domain.ir.operators import BinaryOp, Ordering
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.rebuilding import rebuilt
@@ -189,8 +190,7 @@ class _Rounds:
         for buffer in self._program.buffers:
             if buffer.is_bound or buffer.name not in used:
                 continue
-            element = buffer.element
-            assert isinstance(element, ScalarType)
+            element = element_of(buffer)
             zero = ir.Literal(element.widened, 0)
             if buffer.is_private and buffer.count <= _UNROLLED:
                 found += (ir.Store(buffer.name, _u32(i), zero) for i in range(buffer.count))

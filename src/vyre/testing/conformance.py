@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 from vyre.adapters.terminal import command, complain
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import UnreadableFile, VyreError
-from vyre.domain.ir.buffers import inputs_of, outputs_of
+from vyre.domain.ir.buffers import element_of, inputs_of, outputs_of
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.upstream import import_upstream
@@ -220,8 +220,7 @@ def _compare(
     for buffer in program.abi_buffers:
         if not buffer.is_returned or buffer.name not in expected:
             continue
-        assert isinstance(buffer.element, ScalarType)
-        found = _first_difference(outputs[buffer.name], expected[buffer.name], buffer.element, tolerance_ulp)
+        found = _first_difference(outputs[buffer.name], expected[buffer.name], element_of(buffer), tolerance_ulp)
         if found is not None:
             return Outcome(name, Verdict.FAILED, f"`{buffer.name}` {found}")
     missing = expected.keys() - outputs.keys()

@@ -20,8 +20,8 @@ from blake3 import blake3
 
 from vyre.adapters.terminal import command, complain
 from vyre.domain.errors import BackendError, MalformedText, UnreadableFile, UnsupportedFeature, VyreError
+from vyre.domain.ir.buffers import element_of
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.types import ScalarType
 from vyre.domain.printable import indented
 from vyre.domain.validation.validator import check_rules
 from vyre.ports.backend import Backend
@@ -150,8 +150,7 @@ def _fits(data: bytes, expected: ExpectedOutput) -> bool:
 
 
 def _difference(program: Program, name: str, data: bytes, expected: ExpectedOutput) -> str:
-    element = program.buffer(name).element
-    assert isinstance(element, ScalarType)
+    element = element_of(program.buffer(name))
     if expected.data is None:
         return f'`{name}` is {summary_text(element, data)}, expected blake3("{expected.digest}")'
     where = ""

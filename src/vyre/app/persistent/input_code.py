@@ -18,7 +18,7 @@ import numpy as np
 from vyre.app.host_arrays import PACKED, HostInputs, direct_type
 from vyre.app.host_memory import host_dtype
 from vyre.domain.errors import InvalidInput, InvalidResource
-from vyre.domain.ir.buffers import Buffer
+from vyre.domain.ir.buffers import Buffer, element_of
 from vyre.domain.ir.types import ScalarType
 
 Writer: TypeAlias = Callable[[object, Sequence[memoryview]], bool]
@@ -43,8 +43,7 @@ def writer_of(inputs: HostInputs) -> Writer:
 
 def _slot(buffer: Buffer, inputs: HostInputs) -> tuple[str, dict[str, Any]]:
     """Returns the kind of an input, "number", "array" or "converted", and what its code uses."""
-    element = buffer.element
-    assert isinstance(element, ScalarType)  # a valid program has no other buffers
+    element = element_of(buffer)
     if buffer.is_push:
         return "number", {"direct": direct_type(element), "pack": PACKED[element].pack_into}
     if element is ScalarType.BOOL:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Annotated, Final
 
 from vyre.domain.ir.accesses import Touch, accesses
+from vyre.domain.ir.buffers import element_of
 from vyre.domain.ir.expr import Atomic, Literal, Var
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.operators import AtomicOp
@@ -73,9 +74,7 @@ def _uses(program: Program) -> Iterator[AtomicUse]:
                     used.add(node.buffer)
     used.update(buffer for local, buffer in results if local in read)
     for name in sorted(ops.keys() & bound.keys()):
-        element = bound[name].element
-        assert isinstance(element, ScalarType)
-        yield AtomicUse(name, element, frozenset(ops[name]), name in used, name in plain, rounds[name])
+        yield AtomicUse(name, element_of(bound[name]), frozenset(ops[name]), name in used, name in plain, rounds[name])
 
 
 def _statements(body: Body) -> Iterator[tuple[Stmt, int]]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from vyre.domain.frozen import frozen
 from vyre.domain.fusion.stages import Refused, StageCall
-from vyre.domain.ir.buffers import DEFAULT_KIND, Access, Buffer
+from vyre.domain.ir.buffers import DEFAULT_KIND, Access, Buffer, element_of
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.unique_names import UniqueNames
@@ -126,8 +126,7 @@ class JoinedMemory:
         written: Collection[Hashable],
         names: UniqueNames,
     ) -> None:
-        element = buffer.element
-        assert isinstance(element, ScalarType)
+        element = element_of(buffer)
         use = Use(stage, position, buffer, call.counts[position], call.nbytes[position] if call.nbytes else None)
         identity: Hashable | None = None if buffer.is_push else call.buffers[position]
         key: Hashable

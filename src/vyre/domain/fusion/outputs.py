@@ -8,7 +8,7 @@ from vyre.domain.fusion.elements import zero
 from vyre.domain.fusion.indices import Indices
 from vyre.domain.fusion.memory import Joined, JoinedMemory, Use
 from vyre.domain.fusion.stages import Refused, StageCall
-from vyre.domain.ir.buffers import Buffer
+from vyre.domain.ir.buffers import Buffer, element_of
 from vyre.domain.ir.expr import Binary, Expr, IdKind, LaunchId, Literal, Load, Var
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.stmt import Block, Body, If, Loop, Region, Stmt, Store, operands, walk_statements
@@ -54,8 +54,7 @@ def zeroing(outputs: Sequence[tuple[Buffer, Expr]], grid: Dim3, workgroup: Dim3,
         lane = _plus(_times(row, x), lane)
     found: list[Stmt] = []
     for buffer, length in outputs:
-        assert isinstance(buffer.element, ScalarType)
-        store = Store(buffer.name, Var(index), zero(buffer.element))
+        store = Store(buffer.name, Var(index), zero(element_of(buffer)))
         found.append(Loop(index, lane, length, Literal(ScalarType.U32, x * y * z), (store,)))
     return found
 

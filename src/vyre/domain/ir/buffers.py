@@ -169,6 +169,12 @@ class Buffer(Node):
         return self.count * self.element.size
 
 
+def element_of(buffer: Buffer) -> ScalarType:
+    """Returns the type of the elements of a buffer of a valid program, which has no others."""
+    assert isinstance(buffer.element, ScalarType), "validated"
+    return buffer.element
+
+
 def inputs_of(buffers: Iterable[Buffer]) -> tuple[Buffer, ...]:
     """Returns those of ``buffers`` for which a caller passes bytes, in the order given."""
     return tuple([buffer for buffer in buffers if buffer.takes_input])

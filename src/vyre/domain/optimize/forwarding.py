@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.ir import nodes as ir
+from vyre.domain.ir.buffers import element_of
 from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.program import Access, Buffer, Program
 from vyre.domain.ir.rebuilding import rebuilt_from
@@ -159,9 +160,7 @@ class _Scalars(Rewriter):
         }
 
     def _element(self, buffer: str) -> ScalarType:
-        element = self.source.buffers_by_name[buffer].element
-        assert isinstance(element, ScalarType)
-        return element
+        return element_of(self.source.buffers_by_name[buffer])
 
     def expression(self, expr: ir.Expr) -> ir.Expr:
         return rebuilt_from(expr, self._replaced, self._made)
@@ -301,9 +300,7 @@ class _Forwarding(Rewriter):
         self.counts["forwarded"] += 1
         if found.slot is not None:
             self._declare(old.buffer, found)
-        element = self._near[old.buffer].element
-        assert isinstance(element, ScalarType)
-        return _stored(element, found.value)
+        return _stored(element_of(self._near[old.buffer]), found.value)
 
     def _declare(self, buffer: str, known: _Known) -> None:
         """Declares a local for the value of a store, and lets the store take it from there."""

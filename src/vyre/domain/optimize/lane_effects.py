@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.ir import nodes as ir
+from vyre.domain.ir.buffers import element_of
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BinaryOp, UnaryOp
 from vyre.domain.ir.program import Program
@@ -195,9 +196,7 @@ class _Run:
                 return ir.Var(read.name)
         name = f"{load.buffer}[{len(self.reads)}]"
         self.reads.append(Read(load.buffer, version, load.index, name))
-        element = self.program.buffer(load.buffer).element
-        assert isinstance(element, ScalarType)
-        return self._variable(name, element.widened)
+        return self._variable(name, element_of(self.program.buffer(load.buffer)).widened)
 
     def _variable(self, name: str, dtype: ScalarType) -> ir.Var:
         self.variables[name] = dtype

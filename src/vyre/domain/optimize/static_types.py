@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from vyre.domain.ir import nodes as ir
+from vyre.domain.ir.buffers import element_of
 from vyre.domain.ir.forms import FORMS
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BINARY, UNARY, Result
@@ -36,9 +37,7 @@ def type_or_operand(node: ir.Expr, buffers: Mapping[str, Buffer]) -> tuple[Scala
     if kind in _FIXED:
         return _FIXED[kind](node), None
     if type(node) is ir.Load or type(node) is ir.Atomic:
-        element = buffers[node.buffer].element
-        assert isinstance(element, ScalarType)
-        return element.widened, None
+        return element_of(buffers[node.buffer]).widened, None
     if (type(node) is ir.Binary or type(node) is ir.Unary) and node.op in _BOOL:
         return ScalarType.BOOL, None
     return None, _SAME[kind](node)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.bits import value_bits
+from vyre.domain.ir.buffers import element_of
 from vyre.domain.ir.forms import FORMS
 from vyre.domain.ir.operators import BINARY, COMMUTING, UNARY, BinaryOp, Element, Result, UnaryOp
 from vyre.domain.ir.program import Access, Program
@@ -286,8 +287,7 @@ class ValueTable:
 
     def _load(self, expr: ir.Load, index: Value) -> Value:
         buffer = self._buffers[expr.buffer]
-        element = buffer.element
-        assert isinstance(element, ScalarType)
+        element = element_of(buffer)
         if buffer.access in _UNWRITTEN:
             return self._made(ir.Load, element.widened, LIMITS[element], (index,), expr.buffer)
         return self._fresh(element.widened, LIMITS[element], False)

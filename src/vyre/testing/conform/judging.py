@@ -11,7 +11,7 @@ from vyre.domain.errors import BackendError, StepBudgetExceeded, TrapError, Unsu
 from vyre.domain.evidence.differences import Returned
 from vyre.domain.evidence.differences import differences as first_differences
 from vyre.domain.frozen import frozen
-from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.buffers import element_of
 from vyre.domain.op_ids import required_ops
 from vyre.domain.printable import one_line
 from vyre.ports.backend import Backend
@@ -123,9 +123,7 @@ def differences(case: Case, expected: Result, found: Result) -> Iterator[str]:
 
 def element_size(case: Case, name: str) -> int:
     """Returns the number of bytes of an element of a buffer."""
-    element = case.program.buffer(name).element
-    assert isinstance(element, ScalarType)
-    return element.size
+    return element_of(case.program.buffer(name)).size
 
 
 def _told(result: Result) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Final
 
+from vyre.domain.ir.buffers import element_of
 from vyre.domain.ir.expr import Binary, Expr, IdKind, LaunchId, Literal
 from vyre.domain.ir.operators import ATOMIC_ELEMENTS, AtomicOp, BinaryOp
 from vyre.domain.ir.program import Access, Buffer, BufferHints, CacheLocality, Dim3, MemoryKind
@@ -88,8 +89,7 @@ class UsedBuffer:
 
     @property
     def element(self) -> ScalarType:
-        assert isinstance(self.buffer.element, ScalarType)
-        return self.buffer.element
+        return element_of(self.buffer)
 
     @property
     def is_constant(self) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from vyre.adapters.cpu.llvm.context import Kernel
-from vyre.adapters.cpu.llvm.elements import bits_type, element_of
+from vyre.adapters.cpu.llvm.elements import bits_type
 from vyre.adapters.cpu.llvm.values import SCALAR, Shape, Value
+from vyre.domain.ir.buffers import element_of
 from vyre.domain.ir.expr import Atomic, Load
 from vyre.domain.ir.stmt import Store
 

@@ -16,10 +16,10 @@ from vyre.adapters.cpu.llvm.blocks import branch, for_each_lane, intrinsic
 from vyre.adapters.cpu.llvm.captures import Capture
 from vyre.adapters.cpu.llvm.context import CAPTURES, Kernel
 from vyre.adapters.cpu.llvm.copies import Copy, Moment, PerVector, Tag
-from vyre.adapters.cpu.llvm.elements import element_of
 from vyre.adapters.cpu.llvm.values import SCALAR, Value
 from vyre.domain.analysis.copy_spans import copy_spans
 from vyre.domain.ir.accesses import Touch
+from vyre.domain.ir.buffers import element_of
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, AsyncWait
 

@@ -14,10 +14,11 @@ from typing import Final
 from vyre.adapters.cpu.llvm import addressing, blocks
 from vyre.adapters.cpu.llvm.blocks import Spilled, for_each_lane
 from vyre.adapters.cpu.llvm.context import Kernel, vector_text
-from vyre.adapters.cpu.llvm.elements import bits_type, element_of
+from vyre.adapters.cpu.llvm.elements import bits_type
 from vyre.adapters.cpu.llvm.loads import gather
 from vyre.adapters.cpu.llvm.stores import scatter
 from vyre.adapters.cpu.llvm.values import SCALAR, Shape, Value, literal
+from vyre.domain.ir.buffers import element_of
 from vyre.domain.ir.expr import Atomic
 from vyre.domain.ir.operators import AtomicOp
 from vyre.domain.ir.types import ScalarType

@@ -7,7 +7,6 @@ from typing import Final
 from vyre.adapters.cpu.llvm import conversion, narrowing
 from vyre.adapters.cpu.llvm.context import Kernel
 from vyre.adapters.cpu.llvm.values import SCALAR, Narrow, Shape, Value
-from vyre.domain.ir.program import Buffer
 from vyre.domain.ir.types import ScalarType
 
 _S = ScalarType
@@ -15,12 +14,6 @@ _FLOATS: Final = {_S.F32: "float", _S.F64: "double"}
 _EXTENSION: Final = {_S.U8: "zext", _S.U16: "zext", _S.I8: "sext", _S.I16: "sext", _S.F16: "zext", _S.BF16: "zext"}
 _BITS: Final = {_S.F32: _S.U32, _S.F64: _S.U64}
 _SUFFIXES: Final = {"float": "f32", "double": "f64"}
-
-
-def element_of(buffer: Buffer) -> ScalarType:
-    """Returns the scalar type of a buffer's elements."""
-    assert isinstance(buffer.element, ScalarType), "validated"
-    return buffer.element
 
 
 def bits_type(element: ScalarType) -> str:

@@ -12,8 +12,9 @@ from typing import Final
 from vyre.adapters.cpu.llvm import addressing, loads, stores, vector_areas
 from vyre.adapters.cpu.llvm.blocks import intrinsic
 from vyre.adapters.cpu.llvm.context import ALIGNMENT, Kernel, vector_text
-from vyre.adapters.cpu.llvm.elements import bits_type, element_of, loaded, loaded_type, storable
+from vyre.adapters.cpu.llvm.elements import bits_type, loaded, loaded_type, storable
 from vyre.adapters.cpu.llvm.values import SCALAR, Shape, Value, literal
+from vyre.domain.ir.buffers import element_of
 from vyre.domain.ir.expr import Load
 from vyre.domain.ir.program import Buffer
 from vyre.domain.ir.stmt import Store

@@ -9,9 +9,10 @@ from vyre.adapters.cpu.llvm import addressing
 from vyre.adapters.cpu.llvm.addressing import Contiguous
 from vyre.adapters.cpu.llvm.blocks import Spilled, branch, for_each_lane, intrinsic
 from vyre.adapters.cpu.llvm.context import Kernel
-from vyre.adapters.cpu.llvm.elements import bits_type, element_of, storable
+from vyre.adapters.cpu.llvm.elements import bits_type, storable
 from vyre.adapters.cpu.llvm.loads import masks_are_cheap
 from vyre.adapters.cpu.llvm.values import SCALAR, Shape, Value
+from vyre.domain.ir.buffers import element_of
 from vyre.domain.ir.stmt import Store
 from vyre.domain.ir.types import ScalarType
 

@@ -14,8 +14,8 @@ from vyre.adapters.cuda.ptx.mailbox_layout import Descriptor
 from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.grid_sync import hidden_control
+from vyre.domain.ir.buffers import element_of
 from vyre.domain.ir.program import Access, Buffer, Program
-from vyre.domain.ir.types import ScalarType
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.launching.bindless import (
     POINTER_BYTES,
@@ -190,5 +190,4 @@ def declaration(abi: Abi) -> Iterable[str]:
 
 
 def _size(buffer: Buffer) -> int:
-    assert isinstance(buffer.element, ScalarType)
-    return buffer.element.size
+    return element_of(buffer).size

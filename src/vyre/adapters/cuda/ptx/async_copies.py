@@ -15,6 +15,7 @@ from vyre.adapters.cuda.ptx.operands import Address, Register
 from vyre.adapters.cuda.ptx.values import Value, in_register
 from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.ir.accesses import Touch
+from vyre.domain.ir.buffers import element_of
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, AsyncWait
 
@@ -112,7 +113,7 @@ def _byte_address(k: Kernel, name: str, offset: Register) -> tuple[str, Address]
 
 def _nbytes(k: Kernel, name: str) -> Register:
     """Returns the length of a buffer in bytes, in a 64-bit register."""
-    size = memory.element_of(k.buffers[name]).size
+    size = element_of(k.buffers[name]).size
 
     def make() -> Register:
         length = k.length(name)

@@ -12,6 +12,7 @@ from vyre.adapters.cuda.ptx import memory
 from vyre.adapters.cuda.ptx.context import Kernel
 from vyre.adapters.cuda.ptx.operands import Address, Register
 from vyre.adapters.cuda.ptx.values import Value, in_register, literal
+from vyre.domain.ir.buffers import element_of
 from vyre.domain.ir.expr import Atomic
 from vyre.domain.ir.operators import AtomicOp, Ordering
 from vyre.domain.ir.types import ScalarType
@@ -37,7 +38,7 @@ _SEMANTICS: Final = {
 
 def atomic(k: Kernel, expr: Atomic, index: Value, expected: Value | None, value: Value, *, used: bool) -> Value:
     """Returns the old value; out of range it is 0 and memory is unchanged."""
-    w, element = k.w, memory.element_of(k.buffers[expr.buffer])
+    w, element = k.w, element_of(k.buffers[expr.buffer])
     kind, index = "r" if element.bits == 32 else "rd", memory.index_of(index)
     guard = memory.in_range(k, expr, index)
     if guard is memory.Certain.OUTSIDE:

@@ -15,13 +15,14 @@ from vyre.adapters.cuda.ptx.context import Kernel
 from vyre.adapters.cuda.ptx.kernel import EmittedKernel, EmittedModule
 from vyre.adapters.cuda.ptx.mailbox import BOARD, Mailbox
 from vyre.adapters.cuda.ptx.mailbox_layout import Board
-from vyre.adapters.cuda.ptx.memory import element_of, shared_symbol
+from vyre.adapters.cuda.ptx.memory import shared_symbol
 from vyre.adapters.cuda.ptx.options import DEFAULT_OPTIONS, PORTABLE_PARAMETER_BYTES, EmitOptions
 from vyre.adapters.cuda.ptx.shared_layout import ALIGNMENT
 from vyre.adapters.cuda.ptx.sites import Area, KernelSites
 from vyre.adapters.cuda.ptx.statements import write_body
 from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.grid_sync import has_grid_barriers, plan_grid_sync, plan_programs
+from vyre.domain.ir.buffers import element_of
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
 from vyre.domain.native_rounds import with_native_rounds

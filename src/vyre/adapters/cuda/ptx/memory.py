@@ -19,8 +19,9 @@ from vyre.adapters.cuda.ptx.private_layout import ALIGNMENT
 from vyre.adapters.cuda.ptx.values import Value, copy_of, immediate, in_register, literal
 from vyre.adapters.cuda.ptx.writer import CLASS_OF, MOVE
 from vyre.domain.analysis.wide_access import WideAccess
+from vyre.domain.ir.buffers import element_of
 from vyre.domain.ir.expr import Atomic, Load
-from vyre.domain.ir.program import Access, Buffer
+from vyre.domain.ir.program import Access
 from vyre.domain.ir.stmt import Store
 from vyre.domain.ir.types import NARROW_TYPES, ScalarType
 
@@ -49,12 +50,6 @@ def push(k: Kernel, name: str) -> Value:
     if dtype is _S.BOOL:
         return Value(k.w.once(f"push? {name}", lambda: k.w.emit("p", "setp.ne.u32", raw, 0)), dtype)
     return Value(raw, dtype)
-
-
-def element_of(buffer: Buffer) -> ScalarType:
-    """Returns the scalar type of a buffer's elements."""
-    assert isinstance(buffer.element, ScalarType), "validated"
-    return buffer.element
 
 
 class Certain(Enum):

@@ -199,7 +199,7 @@ def test_without_a_descriptor_callbacks_are_called_and_loops_told(backend: str) 
             assert called.wait(LIMIT_S)
             assert np.array_equal(loop.run_until_complete(_awaits(jobs))["y"], X * 3 + 1)
             with pytest.raises(vyre.DispatchFailed, match="needs a file descriptor") as refused:
-                next(iter(jobs._queues.values())).engine.subscribe()
+                jobs.engines[0].subscribe()
             assert "ulimit -n" in refused.value.fix
         finally:
             for each in held:

@@ -52,6 +52,19 @@ class OutputShapes:
         return shapes
 
 
+class FixedShapes:
+    """The shapes of the outputs of every dispatch, which do not depend on its inputs."""
+
+    __slots__ = ("_shapes",)
+
+    def __init__(self, shapes: Shapes) -> None:
+        self._shapes: Final = None if all(shape is None for shape in shapes) else shapes
+
+    def of(self, inputs: object) -> Shapes | None:
+        """Returns the shapes; None if all have one axis."""
+        return self._shapes
+
+
 def _shape_of(name: str, value: object) -> Shape | None:
     """Returns the shape of an input that is no plain array; None where it has none."""
     if isinstance(value, ResidentArray):

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from vyre.app.asynchrony.futures import Submitted
-    from vyre.app.pipeline import Inputs
+    from vyre.app.host_arrays import Shapes
+    from vyre.app.pipeline import Inputs, Pipeline
     from vyre.app.result import Result
     from vyre.domain.dispatch import DispatchConfig
 
@@ -143,7 +144,12 @@ class SessionAsynchrony(SessionCore):
     ) -> Submitted[Result]:
         """Starts a dispatch that completes ``future``, which the caller drops where this raises, and returns it."""
         self._lease.check_open()
-        pipeline, inputs, shapes = self._compiled_launch(program, inputs, config, shorthand)
+        return self._begin_launch(future, *self._compiled_launch(program, inputs, config, shorthand))
+
+    def _begin_launch(
+        self, future: Submitted[Result], pipeline: Pipeline, inputs: Inputs, shapes: Shapes | None
+    ) -> Submitted[Result]:
+        """Does what ``_begin`` does, for a launch that is compiled."""
         if future.cancelled():
             return future
         if self._lease.has_residents and pipeline._takes_resident(inputs):

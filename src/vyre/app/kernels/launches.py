@@ -86,6 +86,11 @@ class Launcher(ProgramSource, Generic[P]):
         self._launch = launch
 
     @property
+    def arguments(self) -> Arguments:
+        """Returns the parameters of the kernel."""
+        return self._kernel.arguments
+
+    @property
     def program(self) -> Program:
         """Returns the program of the kernel; raises what ``Kernel.program`` raises."""
         return self._kernel.program

@@ -12,7 +12,7 @@ from vyre.adapters.forks import process_lock, tell_in_forks
 from vyre.app.host_arrays import HostInputs, HostOutputs
 from vyre.app.launches import Launches
 from vyre.app.lease import BackendLease
-from vyre.app.output_shapes import OutputShapes
+from vyre.app.output_shapes import FixedShapes, OutputShapes
 from vyre.app.persistent.input_code import writer_of
 from vyre.app.persistent.notices import Callbacks, LoopNotices, in_order_of_end
 from vyre.app.persistent.queues import JobQueue
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from vyre.app.host_arrays import Shapes
     from vyre.app.pipeline import Inputs
     from vyre.ports.requests import HostBytes
 
@@ -53,7 +54,8 @@ class PersistentJobs(Unique):
     engine is opened when it first comes.  Leaving the ``with`` block waits for all jobs, unless an exception leaves it:
     then jobs that have not ended are stopped, as ``close`` does.
 
-    ``replaces``: after 8 combinations the oldest engine makes room for another, once its jobs have ended.
+    ``replaces``: after 8 combinations the oldest engine makes room for another, once its jobs have ended.  ``shapes``:
+    those of the outputs of every job, where they are known.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class PersistentJobs(Unique):
         *,
         backpressure: bool,
         replaces: bool = False,
+        shapes: Shapes | None = None,
     ) -> None:
         self._lease, self._executor = lease, executor
         self._replaces = replaces
@@ -77,7 +80,7 @@ class PersistentJobs(Unique):
         self._write: Final = writer_of(self._inputs)
         self.outputs: Final = HostOutputs(outputs_of(program.abi_buffers))
         """The conversion of outputs to arrays."""
-        self._shapes: Final = OutputShapes(program, config)
+        self._shapes: Final = OutputShapes(program, config) if shapes is None else FixedShapes(shapes)
         self._launches: Final = Launches(program.abi_buffers, partial(interface_of, program), config)
         self._backend: Final = str(lease.backend.id)
         self._queues: dict[tuple[int, ...], JobQueue] = {}

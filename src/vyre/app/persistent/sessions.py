@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Final, Unpack
+from typing import TYPE_CHECKING, Final, Unpack, cast
 
 from vyre.app.asynchrony.sessions import SessionAsynchrony
 from vyre.app.shorthand import Keywords
 from vyre.domain.arguments import expect, items_of, whole
 from vyre.domain.dispatch import PersistentThreadMode
 from vyre.domain.errors import UnsupportedFeature, VyreError
-from vyre.domain.ir.program import Program, ProgramLike
+from vyre.domain.ir.program import Program, ProgramLike, ProgramSource
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from vyre.app.host_arrays import Shapes
+    from vyre.app.kernels.launches import KernelSource
     from vyre.app.persistent.jobs import PersistentJobs
     from vyre.app.persistent.many import ItemTimes
     from vyre.app.pipeline import Inputs, Pipeline
@@ -59,7 +61,16 @@ class SessionPersistence(SessionAsynchrony):
             raise UnsupportedFeature(
                 feature="persistent engines", backend=self._lease.backend.id, fix="open the backend `cpu`, or dispatch."
             )
-        jobs = self._jobs_of(executor, self.compile(program, config, **shorthand), capacity, backpressure=backpressure)
+        open_jobs = partial(self._jobs_of, executor, capacity, backpressure=backpressure)
+        if type(program) is Program or not isinstance(program, ProgramSource):
+            jobs = open_jobs(self.compile(program, config, **shorthand), None)
+        else:
+            from vyre.app.persistent.kernel_jobs import KernelJobs
+
+            plan = partial(self._compiled_launch, program, config=config, shorthand=shorthand)
+            usual = self.compile(program, config, **shorthand) if inputs is None else plan(inputs)[0]
+            arguments = cast("KernelSource", program).arguments
+            jobs = KernelJobs(open_jobs(usual, None), arguments, plan, open_jobs)
         if inputs is not None:
             jobs.open_for(inputs)
         return jobs
@@ -76,58 +87,72 @@ class SessionPersistence(SessionAsynchrony):
         On a backend with an async executor the dispatches overlap; on one with persistent engines the items become
         jobs of one where that is predicted to take less time, unless the config disables persistent threads.  The
         engines of the last few programs are kept open until the session is closed, where they take little memory.  The
-        first failure is raised after all dispatches that were started have ended.  ``shorthand`` as for ``compile``.
+        first failure is raised after all dispatches that were started have ended.  Items of a kernel become jobs where
+        they are of one kind (shapes, types, static values).  ``shorthand`` as for ``compile``.
         """
         from vyre.app.asynchrony.futures import Submitted
         from vyre.app.persistent.many import LEAST_ITEMS, no_times, run_all  # imported on use
         from vyre.app.persistent.tickets import Ticket
 
         items = list(items_of("batch", batch))
+        launches: list[tuple[Pipeline, Inputs, Shapes | None]]
+        if type(program) is Program:
+            pipeline = self.compile(program, config, **shorthand)
+            launches = [(pipeline, inputs, None) for inputs in items]
+        else:
+            launches = [self._compiled_launch(program, inputs, config, shorthand) for inputs in items]
         backend = self._lease.backend
         if backend.async_executor is None:
-            if type(program) is not Program:
-                launches = (self._compiled_launch(program, inputs, config, shorthand) for inputs in items)
-                return [pipeline.dispatch(inputs, None, None, shapes) for pipeline, inputs, shapes in launches]
-            pipeline = self.compile(program, config, **shorthand)
-            return [pipeline(inputs) for inputs in items]
+            return [pipeline.dispatch(inputs, None, None, shapes) for pipeline, inputs, shapes in launches]
 
-        def submit(inputs: Inputs) -> Future[Result]:
+        def submit(launch: tuple[Pipeline, Inputs, Shapes | None]) -> Future[Result]:
+            self._lease.check_open()
             future: Submitted[Result] = Submitted(lambda _: None)
             try:
-                return self._begin(future, program, inputs, config, shorthand)
+                return self._begin_launch(future, *launch)
             except BaseException:
                 future.drop()
                 raise
 
-        if backend.persistent is None or len(items) < LEAST_ITEMS or type(program) is not Program:
-            return run_all(items, submit, _failure_of_future, no_times().dispatched)
-        pipeline = self.compile(program, config, **shorthand)
+        if backend.persistent is None or len(items) < LEAST_ITEMS or not self._are_jobs(launches):
+            return run_all(launches, submit, _failure_of_future, no_times().dispatched)
+        pipeline, first, shapes = launches[0]
         times = self._item_times.setdefault(pipeline, no_times())
-        if not self._keeps(pipeline, len(items), times):
-            return run_all(items, submit, _failure_of_future, times.dispatched)
-        opened = partial(self._jobs_of, backend.persistent, pipeline, USUAL_CAPACITY, backpressure=True, replaces=True)
-        with self._kept_jobs.taken(pipeline, opened) as jobs:
-            jobs.open_for(items[0])  # what opening takes is no part of the time of an item
-            return run_all(items, jobs.submit, Ticket.exception, times.kept, times.waking)
+        if not self._keeps(pipeline, shapes, len(items), times):
+            return run_all(launches, submit, _failure_of_future, times.dispatched)
+        executor = backend.persistent
+        opened = partial(self._jobs_of, executor, USUAL_CAPACITY, pipeline, shapes, backpressure=True, replaces=True)
+        with self._kept_jobs.taken((pipeline, shapes), opened) as jobs:
+            jobs.open_for(first)  # what opening takes is no part of the time of an item
+            inputs_of_jobs = [inputs for _, inputs, _ in launches]
+            return run_all(inputs_of_jobs, jobs.submit, Ticket.exception, times.kept, times.waking)
 
     # ---- details
+    def _are_jobs(self, launches: list[tuple[Pipeline, Inputs, Shapes | None]]) -> bool:
+        """Returns whether the launches could be jobs of one engine: those of one pipeline, on host data."""
+        pipeline, _, shapes = launches[0]
+        if any(other is not pipeline or others != shapes for other, _, others in launches):
+            return False
+        return not (self._lease.has_residents and any(pipeline._takes_resident(inputs) for _, inputs, _ in launches))
+
     def _jobs_of(
         self,
         executor: PersistentExecutor,
-        pipeline: Pipeline,
         capacity: int,
+        pipeline: Pipeline,
+        shapes: Shapes | None,
         *,
         backpressure: bool,
         replaces: bool = False,
     ) -> PersistentJobs:
         from vyre.app.persistent.jobs import PersistentJobs
 
-        program, config = pipeline.program, pipeline.config
         return PersistentJobs(
-            self._lease, executor, program, config, capacity, backpressure=backpressure, replaces=replaces
-        )
+            self._lease, executor, pipeline.program, pipeline.config, capacity,
+            backpressure=backpressure, replaces=replaces, shapes=shapes,
+        )  # fmt: skip
 
-    def _keeps(self, pipeline: Pipeline, items: int, times: ItemTimes) -> bool:
+    def _keeps(self, pipeline: Pipeline, shapes: Shapes | None, items: int, times: ItemTimes) -> bool:
         """Decides whether so many items become jobs of an engine, which repeats no rounds of grid loops."""
         from vyre.domain.grid_sync import has_grid_loops
 
@@ -144,7 +169,7 @@ class SessionPersistence(SessionAsynchrony):
         kernel_ns = [timing.device_ns for timing in tuple(pipeline.timings) if timing.device_ns is not None]
         measured = time_kind(self._lease.backend).is_measured
         provenance = Provenance.MEASURED if measured else Provenance.EMULATED
-        is_open = self._kept_jobs.has(pipeline)
+        is_open = self._kept_jobs.has((pipeline, shapes))
         return pays(plan_items(items, times, kernel_ns, costs, provenance, self._decisions, is_open=is_open))
 
 

@@ -203,7 +203,7 @@ def test_kept_engines_survive_errors_of_jobs_but_no_interrupt(
         session.dispatch_many(SQUARE, [*batch(20), [5]])
     assert len(session._kept_jobs) == 1
     (jobs,) = session._kept_jobs._jobs.values()
-    with pytest.raises(KeyboardInterrupt), session._kept_jobs.taken(session.compile(SQUARE), lambda: jobs):
+    with pytest.raises(KeyboardInterrupt), session._kept_jobs.taken((session.compile(SQUARE), None), lambda: jobs):
         raise KeyboardInterrupt
     assert jobs.closed and len(session._kept_jobs) == 0
     assert len(session.dispatch_many(SQUARE, batch(20))) == 20
@@ -214,8 +214,8 @@ def test_threads_do_not_share_a_kept_engine_at_once(session: vyre.Session, monke
     monkeypatch.setattr("vyre.app.persistent.many.pays", lambda *_, **__: True)
     pipeline = session.compile(SQUARE)
     session.dispatch_many(SQUARE, batch(20))
-    with session._kept_jobs.taken(pipeline, lambda: pytest.fail("one is kept")) as jobs:
-        assert not session._kept_jobs.has(pipeline)
+    with session._kept_jobs.taken((pipeline, None), lambda: pytest.fail("one is kept")) as jobs:
+        assert not session._kept_jobs.has((pipeline, None))
         session.dispatch_many(SQUARE, batch(20))
         (other,) = session._kept_jobs._jobs.values()
         assert other is not jobs
@@ -228,7 +228,7 @@ def test_kept_engines_end_with_the_session(monkeypatch: pytest.MonkeyPatch) -> N
     with vyre.open("cpu", threads=2) as made:
         made.dispatch_many(SQUARE, batch(20))
         (jobs,) = made._kept_jobs._jobs.values()
-        with made._kept_jobs.taken(made.compile(SQUARE), lambda: jobs):
+        with made._kept_jobs.taken((made.compile(SQUARE), None), lambda: jobs):
             made.close()
     assert jobs.closed and len(made._kept_jobs) == 0
 

@@ -6,6 +6,7 @@ import gc
 import json
 import signal
 import sys
+import warnings
 from collections.abc import Generator, Iterator
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -108,14 +109,19 @@ def _cache_of_its_own() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _kept_objects_are_not_looked_at() -> None:
+def _kept_objects_are_not_looked_at() -> Iterator[None]:
     """Exempts the objects that are alive before each test file from later garbage collections (``gc.freeze``).
 
-    Caches keep millions of objects, such as compiled modules, which every collection would visit.  The fixture collects
-    before a file and not after it, because pytest still holds the fixtures of the last test then.
+    Caches keep millions of objects, such as compiled modules, which every collection would visit.  What a file leaves
+    is collected at its end, where its own filters of warnings hold, and not in the middle of the next one.  Only what
+    pytest still holds then, the fixtures of its last test, is collected before the next file, which may not fail by it.
     """
-    gc.collect()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
     gc.freeze()
+    yield
+    gc.collect()
 
 
 @pytest.fixture(autouse=True)

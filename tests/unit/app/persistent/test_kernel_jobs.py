@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from vyre import In, InOut, InvalidInput, InvalidResource, Out, Static, f32, i32
 
 pytestmark = NEEDS_LLVM
 T = TypeVar("T", f32, i32)
-EXAMPLE = {"x": np.zeros(50, np.int32), "k": 1, "times": 1}
+EXAMPLE: dict[str, Any] = {"x": np.zeros(50, np.int32), "k": 1, "times": 1}
 
 
 @pytest.fixture(scope="module", params=["cpu", "cuda-machine"])
@@ -26,7 +26,7 @@ def session(request: pytest.FixtureRequest) -> Iterator[vyre.Session]:
 
 
 @vyre.kernel
-def running_sums(x: In[f32, 2], lanes: InOut[u32], y: Annotated[Out[f32, 2], vyre.like("x")]) -> None:
+def running_sums(x: In[f32, Literal[2]], lanes: InOut[u32], y: Annotated[Out[f32, Literal[2]], vyre.like("x")]) -> None:
     """Sums along rows, one lane a row; and counts the lanes that run."""
     row = vyre.global_id(0)
     lanes.atomic_add(0, u32(1))
@@ -127,6 +127,6 @@ def test_resident_arrays_are_dispatched_whatever_is_predicted(
     monkeypatch.setattr(type(session), "_keeps", lambda *_: True)
     x, program = np.arange(30, dtype=np.float32), saxpy_program()
     with session.resident(x) as resident:
-        batch = [{"a": 2.0, "x": x, "y": x}] * 19 + [{"a": 2.0, "x": resident, "y": x}]
+        batch: list[dict[str, Any]] = [{"a": 2.0, "x": x, "y": x}] * 19 + [{"a": 2.0, "x": resident, "y": x}]
         for result in session.dispatch_many(program, batch):
             np.testing.assert_array_equal(result["y"], 3 * x)

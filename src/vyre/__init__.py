@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from vyre.app.shadow.state import (
         ShadowReport as ShadowReport, ShadowState as ShadowState, ShadowStatus as ShadowStatus,
     )
+    from vyre.app.asking import missing as missing
     from vyre.app.specialized import (
         SpecializationReport as SpecializationReport, SpecializedPipeline as SpecializedPipeline,
     )
@@ -155,6 +156,7 @@ if TYPE_CHECKING:
     )
     from vyre.domain.ir.views import View2d as View2d, View3d as View3d
     from vyre.domain.ir.upstream import import_upstream as import_upstream
+    from vyre.domain.missing import Missing as Missing, MissingKind as MissingKind
     from vyre.domain.launch_costs import LaunchCosts as LaunchCosts, Provenance as Provenance
     from vyre.domain.program_report import InvalidProgram as InvalidProgram, Report as Report
     from vyre.domain.races import DataRace as DataRace, LanePlace as LanePlace, RacingAccess as RacingAccess
@@ -182,6 +184,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.aot": "WrittenBundle aot_emitters build_bundle",
     "vyre.app.bundle": "LoadedBundle load_bundle",
     "vyre.app.calibration.service": "KnownCosts",
+    "vyre.app.asking": "missing",
     "vyre.app.drain_program": "DrainProgram drain_program",
     "vyre.app.emission": "emit",
     "vyre.app.evidence.bundle": "EvidenceBundle read_evidence",
@@ -264,6 +267,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.ir.types": "ScalarType bf16 bool8 bool_ f16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64",
     "vyre.domain.ir.upstream": "import_upstream",
     "vyre.domain.launch_costs": "LaunchCosts Provenance",
+    "vyre.domain.missing": "Missing MissingKind",
     "vyre.domain.program_report": "InvalidProgram Report",
     "vyre.domain.races": "DataRace LanePlace RacingAccess",
     "vyre.domain.specialization": "SpecMap SpecValue",

@@ -14,12 +14,14 @@ from vyre.adapters.discovery import load_catalog
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import BackendError
 from vyre.domain.names import OpId
-from vyre.domain.op_ids import required_ops
+from vyre.domain.op_ids import ALL_OPS, required_ops
 from vyre.ports.backend import Backend, BackendRegistration, BackendRole, BackendServices
 from vyre.ports.execution import ProgramExecutor
 from vyre.ports.requests import DispatchRequest, OutputStorage
 from vyre.testing.backend_contract import CASES, Case, Skipped, Subject, check_case, run_case
+from vyre.testing.backend_contract.bench import program_of
 from vyre.testing.backend_contract.catalog import GROUPS
+from vyre.testing.backend_contract.claims import OPERATIONS
 from vyre.testing.backend_contract.foreign import FOREIGN
 from vyre.testing.backend_contract.planning import PLANNING
 from vyre.testing.execution import Scheduled, find_scheduled
@@ -96,6 +98,11 @@ def test_every_case_says_its_rule() -> None:
 
 def test_every_group_has_cases() -> None:
     assert [group.name for group in GROUPS if not group.cases] == []
+
+
+def test_every_operation_has_a_program_that_uses_it() -> None:
+    programs = [program_of(probe.kernel) for probe in OPERATIONS.values()]
+    assert frozenset().union(*map(required_ops, programs)) == ALL_OPS
 
 
 def test_cases_with_operations_that_a_backend_does_not_list_are_skipped_by_name() -> None:

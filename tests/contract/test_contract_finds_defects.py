@@ -14,7 +14,7 @@ import pytest
 
 from vyre.adapters.discovery import load_catalog
 from vyre.adapters.reference.executor import ReferencePipeline
-from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, DispatchTiming, OutputArena
+from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, DispatchTiming, OutputArena, TimingQuality
 from vyre.domain.errors import (
     BackendError,
     DispatchFailed,
@@ -27,6 +27,7 @@ from vyre.domain.geometry import LaunchLimits
 from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import BackendId, Program
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance
+from vyre.domain.op_ids import ALL_OPS
 from vyre.policies.journal import Decision, DecisionSink, decide
 from vyre.policies.launching.execution_prices import ExecutionMode, Workload
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs, choose_grid_sync
@@ -1275,8 +1276,24 @@ BROKEN_REGISTRATIONS: Final[dict[str, tuple[BackendRegistration, str]]] = {
         registration_with(lambda b: replace(b, profile=replace(b.profile, compute_units=3))),
         "registration.the_probe_tells*",
     ),
-    "a claim that nobody tests": (profiled(supports_tensor_cores=True), "profile.every_claim_is_tested"),
-    "a claim without its facet": (profiled(supports_async_compute=True), "profile.asynchronous_work*"),
+    "a claim that nobody tests": (profiled(supports_tensor_cores=True), "claims.every_claim_is_tested"),
+    "a claim without its facet": (profiled(supports_async_compute=True), "claims.a_claim_and_its_facet*"),
+    "an operation that is claimed and not listed": (
+        profiled(supports_indirect_dispatch=True),
+        "claims.a_claim_and_its_facet*",
+    ),
+    "an operation that is listed and not run": (
+        registration_with(lambda backend: replace(backend, supported_ops=ALL_OPS)),
+        "claims.listed_operations_run.indirect",
+    ),
+    "times that nobody takes": (
+        profiled(timing_quality=TimingQuality.HOST_ENQUEUE_WAIT),
+        "profile.times_are_as_good*",
+    ),
+    "buffers that nobody limits": (
+        profiled(max_storage_buffer_bytes=1 << 15),
+        "profile.storage_buffers_up_to_the_limit.one_more",
+    ),
     "unknown is zero": (profiled(compute_units=0), "profile.unknown_is_none"),
     "narrow subgroups": (profiled(subgroup_size=16), "profile.a_subgroup_has_32_lanes"),
     "limits of workgroups that nobody keeps": (

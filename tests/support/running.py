@@ -11,7 +11,7 @@ from vyre.adapters.reference.executor import ReferencePipeline
 from vyre.adapters.reference.scalar_oracle import ScalarKernel
 from vyre.domain.dispatch import OutputArena
 from vyre.domain.errors import BackendError, DataRaceError, StepBudgetExceeded, TrapError
-from vyre.domain.ir.program import BackendId
+from vyre.domain.geometry import LaunchLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ Outcome: TypeAlias = Outputs | Failure
 def run(engine: Engine, case: Case, chunk: int | None = None) -> Outcome:
     """The outcome of a case with that many workgroups at once; other exceptions pass through."""
     config = replace(case.config, chunk_workgroups=chunk)
-    pipeline = ReferencePipeline(BackendId("reference"), engine, case.program, config)
+    pipeline = ReferencePipeline(LaunchLimits("reference"), engine, case.program, config)
     buffers = case.program.abi_buffers
     inputs = [memoryview(case.inputs[b.name]) for b in buffers if b.takes_input]
     arena = OutputArena()

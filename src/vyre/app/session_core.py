@@ -24,7 +24,6 @@ from vyre.domain.arguments import expect
 from vyre.domain.dispatch import DEFAULT_CONFIG, REMEMBERED_TIMINGS, DispatchConfig, DispatchTiming
 from vyre.domain.errors import UnsupportedFeature, VyreError
 from vyre.domain.ir.program import Program, ProgramLike, ProgramSource
-from vyre.domain.program_report import InvalidProgram
 from vyre.ports.interrupts import sealed
 from vyre.ports.requests import SequenceSubmission
 
@@ -161,19 +160,15 @@ class SessionCore:
 
     def _made(self, program: Program, config: DispatchConfig, kind: Kind | None) -> Pipeline:
         from vyre.app.pipeline import Pipeline
-        from vyre.app.verdicts import require_valid, with_registered
-        from vyre.domain.op_ids import required_ops
+        from vyre.app.verdicts import valid_program
+        from vyre.domain.missing import missing_from, refusal
 
         if self._lease.closed:
             self._lease.check_open()
         started = time.perf_counter_ns()
         backend = (lease := self._race_checks.lease if config.race_check else self._lease).backend
         artifacts = self._selection.services.artifacts if backend.stores_code else None
-        try:
-            require_valid(program, artifacts)
-        except InvalidProgram as error:  # it may call operations that are registered, and not in the program
-            program = with_registered(program, error)
-            require_valid(program, artifacts)
+        program = valid_program(program, artifacts)
         if self._gates or program.definitions:
             from vyre.app.gating import admit
 
@@ -182,10 +177,8 @@ class SessionCore:
         if written.definitions and self._selection.shadow is not None:
             self._selection.shadow.keep_written(program, written)
         validated = time.perf_counter_ns() - started
-        needed = required_ops(program)
-        if not needed <= backend.supported_ops:
-            missing = needed - backend.supported_ops
-            raise UnsupportedFeature(feature=", ".join(sorted(missing)), backend=backend.id)
+        if missing := missing_from(program, backend.profile, backend.supported_ops, config):
+            raise refusal(missing, backend.id)
         if backend.planning is not None and lease is self._lease and not lease.is_reviewed:
             lease.review_with(self._planning_review())
         return (kind or Pipeline)(lease, program, config, (("validate", validated),))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from vyre.app.session_core import SessionCore
+from vyre.app.views import as_html
 from vyre.domain.arguments import path_of
 from vyre.domain.cost_limits import MAX_AGE_S, USUAL_SAMPLES
 
@@ -17,15 +18,63 @@ if TYPE_CHECKING:
     from vyre.app.prediction import PredictionReport
     from vyre.app.shadow.state import ShadowReport
     from vyre.app.shorthand import Keywords
+    from vyre.domain.device import DeviceProfile
     from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.errors import Event
     from vyre.domain.evidence.records import Evidence
     from vyre.domain.ir.program import ProgramLike
+    from vyre.domain.missing import Missing
+    from vyre.domain.names import OpId
     from vyre.domain.program_report import Report
 
 
 class SessionReports(SessionCore):
     """What a session tells about itself and its device."""
+
+    _repr_html_ = as_html
+
+    @property
+    def profile(self) -> DeviceProfile:
+        """The features, limits and sizes of the device as the backend uses it; a fact of None is unknown."""
+        return self._lease.backend.profile
+
+    @property
+    def supported_ops(self) -> frozenset[OpId]:
+        """The ids of the operations that the backend runs, such as ``vyre.subgroup_shuffle``."""
+        return self._lease.backend.supported_ops
+
+    @property
+    def version(self) -> str:
+        """The version of the backend."""
+        return self._lease.backend.version
+
+    @property
+    def device_lost(self) -> bool:
+        """Whether the device is lost, so that ``recover`` or a new session is needed; the driver is asked.
+
+        Raises ``InvalidResource`` for a closed session.
+        """
+        self._lease.check_open()
+        return self._lease.backend.lifecycle.device_lost()
+
+    def missing(
+        self,
+        program: ProgramLike,
+        inputs: Inputs = (),
+        config: DispatchConfig | None = None,
+        **shorthand: Unpack[Keywords],
+    ) -> tuple[Missing, ...]:
+        """Returns what the backend lacks for a program or kernel, with the places that need it; empty if it runs.
+
+        Nothing is compiled: operations, element types, features and limits are compared with ``supported_ops`` and
+        ``profile``.  ``inputs`` choose the types of a generic kernel and are else unused; ``config`` and ``shorthand``
+        as for ``dispatch``, and a grid that they give is compared with the limits too.
+
+        Raises ``InvalidProgram``, and ``InvalidInput`` and ``InvalidConfig`` for arguments that do not fit.
+        """
+        from vyre.app.capabilities import missing_on
+
+        return missing_on(self, program, inputs, config, shorthand)
 
     def calibrate(self, *, rounds: int = USUAL_SAMPLES) -> KnownCosts:
         """Measures what launches, graphs and copies cost here, and stores it for other sessions.  Takes about a second.

@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from vyre.domain.program_report import InvalidProgram
 from vyre.domain.validation.known import is_checked, remember_order
 
 if TYPE_CHECKING:
     from vyre.domain.artifact_key import ArtifactKey
     from vyre.domain.ir.program import Program
-    from vyre.domain.program_report import InvalidProgram, Report
+    from vyre.domain.program_report import Report
     from vyre.ports.artifact_store import Artifact, ArtifactStore
 
 VALID: Final = b"valid"
@@ -43,15 +44,20 @@ def require_valid(program: Program, artifacts: Callable[[], ArtifactStore | None
     program._cache[_KNOWN] = True
 
 
-def with_registered(program: Program, error: InvalidProgram) -> Program:
-    """Returns an invalid program with the definitions of registered operations that it calls and does not carry.
+def valid_program(program: Program, artifacts: Callable[[], ArtifactStore | None] | None = None) -> Program:
+    """Returns a valid program, with the definitions of registered operations that it calls and does not carry.
 
-    Raises ``error`` again if there are none.
+    Raises ``InvalidProgram`` and heeds ``artifacts`` as ``require_valid`` does.
     """
-    found = with_names_resolved(program)
-    if found is program:
-        raise error
-    return found
+    try:
+        require_valid(program, artifacts)
+    except InvalidProgram:  # it may call operations that are registered, and not in the program
+        found = with_names_resolved(program)
+        if found is program:
+            raise
+        require_valid(found, artifacts)
+        return found
+    return program
 
 
 def with_names_resolved(program: Program) -> Program:

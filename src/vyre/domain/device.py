@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from vyre.domain.dispatch import TimingQuality
 from vyre.domain.frozen import frozen
+from vyre.domain.geometry import LaunchLimits
 from vyre.domain.names import BackendId, Dim3
 
 OptionalDim3: TypeAlias = Dim3 | None
@@ -33,6 +34,9 @@ class DeviceProfile:
     defaults claim nothing.
 
     Sizes are in bytes, ``mem_bw_gbps`` is in 10^9 bytes per second, and ``max_grid_size`` counts workgroups per axis.
+    ``max_shared_memory_bytes`` limits the workgroup buffers of a program, each rounded up to 16 bytes.  ``stores_f16``
+    and ``stores_bf16`` say that buffers hold these types and that values are rounded to them; ``supports_f16`` and
+    ``supports_bf16`` that the code computes in them natively.
     """
 
     backend: BackendId
@@ -41,6 +45,8 @@ class DeviceProfile:
     supports_indirect_dispatch: bool = False
     supports_distributed_collectives: bool = False
     supports_specialization_constants: bool = False
+    stores_f16: bool = False
+    stores_bf16: bool = False
     supports_f16: bool = False
     supports_bf16: bool = False
     supports_trap_propagation: bool = False
@@ -79,6 +85,17 @@ class DeviceProfile:
     ideal_unroll_depth: int | None = None
     ideal_vector_pack_bits: int | None = None
     ideal_workgroup_tile: OptionalDim3 = None
+
+    def launch_limits(self) -> LaunchLimits:
+        """Returns the limits of programs and launches."""
+        return LaunchLimits(
+            str(self.backend),
+            self.max_invocations_per_workgroup,
+            self.max_workgroup_size,
+            self.max_grid_size,
+            max_shared_memory_bytes=self.max_shared_memory_bytes,
+            max_storage_buffer_bytes=self.max_storage_buffer_bytes,
+        )
 
 
 def claimed_features(profile: DeviceProfile) -> frozenset[str]:

@@ -125,7 +125,10 @@ class UnsupportedFeature(BackendError):
     """The backend does not offer a feature that the program or the config needs."""
 
     code = ErrorCode.UNSUPPORTED_FEATURE
-    default_fix = "choose a backend whose profile and facets offer it (`vyre backends` lists them)."
+    default_fix = (
+        "choose a backend that offers it: `vyre.missing(program, backend)` and `session.missing(program)` say what one "
+        "lacks for a program, and `vyre backends --json` what each offers."
+    )
 
     def __init__(self, *, feature: str, backend: str, fix: str | None = None) -> None:
         self.feature: str = feature

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from math import prod
 from operator import gt
@@ -17,7 +17,8 @@ from vyre.domain.record import U32_MAX, U64_MAX
 class LaunchLimits(NamedTuple):
     """The largest workgroup (lanes, total and per axis) and grid (workgroups per axis); None = unknown, unchecked.
 
-    ``unfolded``: the workgroups of a grid with a longer axis follow each other along x.
+    ``unfolded``: the workgroups of a grid with a longer axis follow each other along x.  The last two limit
+    programs, and no single launch.
     """
 
     backend: str
@@ -25,6 +26,22 @@ class LaunchLimits(NamedTuple):
     max_workgroup_size: Dim3 | None = None
     max_grid_size: Dim3 | None = None
     unfolded: Dim3 | None = None
+    max_shared_memory_bytes: int | None = None
+    max_storage_buffer_bytes: int | None = None
+
+
+class Excess(NamedTuple):
+    """A size above the limit ``field`` of a backend; ``what`` says of what it is the size."""
+
+    field: str
+    what: str
+    size: int
+    most: int
+
+    def error(self, backend: str) -> InvalidProgram:
+        """Returns the error of a program or launch with this size."""
+        message = f"the {self.what} is {self.size}; backend `{backend}` allows {self.most}"
+        return InvalidProgram(message, fix=f"use at most {self.most}.")
 
 
 class GridRule(Enum):
@@ -164,18 +181,8 @@ def check_limits(grid: Dim3, workgroup: Dim3, limits: LaunchLimits) -> None:
     """Raises ``InvalidProgram`` for a workgroup or grid above a limit of the backend, and ``InvalidConfig`` for more
     workgroups in all than it runs.
     """
-    total = workgroup[0] * workgroup[1] * workgroup[2]
-    if limits.max_invocations_per_workgroup is not None and total > limits.max_invocations_per_workgroup:
-        raise _over(limits, "number of lanes in a workgroup", total, limits.max_invocations_per_workgroup)
-    for what, sizes, most in (
-        ("workgroup", workgroup, limits.max_workgroup_size),
-        ("grid", grid, limits.max_grid_size),
-    ):
-        if most is None or (sizes[0] <= most[0] and sizes[1] <= most[1] and sizes[2] <= most[2]):
-            continue
-        for axis, size, limit in zip("xyz", sizes, most, strict=True):
-            if size > limit:
-                raise _over(limits, f"{what} size along {axis}", size, limit)
+    for excess in excesses(grid, workgroup, limits):
+        raise excess.error(limits.backend)
     folds = limits.unfolded is not None and any(map(gt, grid, limits.unfolded))
     longest = limits.max_grid_size[0] if folds and limits.max_grid_size is not None else U64_MAX
     if prod(grid) > longest:
@@ -185,7 +192,15 @@ def check_limits(grid: Dim3, workgroup: Dim3, limits: LaunchLimits) -> None:
         )
 
 
-def _over(limits: LaunchLimits, what: str, value: int, limit: int) -> InvalidProgram:
-    return InvalidProgram(
-        f"the {what} is {value}; backend `{limits.backend}` allows {limit}", fix=f"use at most {limit}."
-    )
+def excesses(grid: Dim3, workgroup: Dim3, limits: LaunchLimits) -> Iterator[Excess]:
+    """Yields what is above a limit: the lanes of the workgroup, and then the axes of workgroup and grid."""
+    total, most_lanes = prod(workgroup), limits.max_invocations_per_workgroup
+    if most_lanes is not None and total > most_lanes:
+        yield Excess("max_invocations_per_workgroup", "number of lanes in a workgroup", total, most_lanes)
+    for what, sizes, most in (
+        ("workgroup", workgroup, limits.max_workgroup_size),
+        ("grid", grid, limits.max_grid_size),
+    ):
+        for axis, size, limit in zip("xyz", sizes, most or sizes, strict=True):
+            if size > limit:
+                yield Excess(f"max_{what}_size", f"{what} size along {axis}", size, limit)

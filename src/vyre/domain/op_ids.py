@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from vyre.domain.ir.expr import EXPR_TYPES, Call, Literal
+from vyre.domain.ir.expr import EXPR_TYPES, Call, Expr, Literal
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import OpId, Program
-from vyre.domain.ir.stmt import STMT_TYPES
+from vyre.domain.ir.stmt import STMT_TYPES, IndirectDispatch, Stmt
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType
 
 _SPELLING: Final = {"binary": "bin_op", "unary": "un_op", "subgroup_reduce": "subgroup_add"}
@@ -36,6 +36,8 @@ _IDS: Final[dict[type[Node], OpId]] = {
 _LITERAL_IDS: Final = {dtype: _literal_id(dtype) for dtype in ScalarType}
 
 ALL_OPS: Final[frozenset[OpId]] = frozenset(_IDS.values()) | {_literal_id(t) for t in EXECUTABLE_TYPES}
+USUAL_OPS: Final = ALL_OPS - {_IDS[IndirectDispatch]}
+"""The operations of a backend that lists none: all that need no launch of its own."""
 
 
 _CACHED: Final = "required_ops"
@@ -50,6 +52,11 @@ def required_ops(program: Program) -> frozenset[OpId]:
     if found is None:
         found = program._cache[_CACHED] = _required(program)
     return found  # type: ignore[return-value]
+
+
+def op_of(node: Stmt | Expr) -> OpId | None:
+    """Returns the id of the operation of a statement or an expression; None for a call, which stands for others."""
+    return _LITERAL_IDS[node.dtype] if isinstance(node, Literal) else _IDS.get(type(node))
 
 
 def _required(program: Program) -> frozenset[OpId]:

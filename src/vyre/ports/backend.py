@@ -62,10 +62,10 @@ PORT_API_VERSION: Final = 11
 FacetT = TypeVar("FacetT")
 
 
-def _all_ops() -> frozenset[OpId]:
-    from vyre.domain.op_ids import ALL_OPS  # imports the language of programs, which registrations do not need
+def _usual_ops() -> frozenset[OpId]:
+    from vyre.domain.op_ids import USUAL_OPS  # imports the language of programs, which registrations do not need
 
-    return ALL_OPS
+    return USUAL_OPS
 
 
 @frozen(kw_only=True)
@@ -87,7 +87,7 @@ class Backend:
     executor: ProgramExecutor
     lifecycle: DeviceLifecycle
     version: str = "unspecified"
-    supported_ops: frozenset[OpId] = field(default_factory=_all_ops)
+    supported_ops: frozenset[OpId] = field(default_factory=_usual_ops)
     compiler: PipelineCompiler | None = None
     memory: ResidentMemory | None = None
     foreign_memory: ForeignMemory | None = None

@@ -22,6 +22,7 @@ from vyre.domain.ir.buffers import inputs_of, outputs_of
 from vyre.domain.ir.foreign_names import nearest_of
 from vyre.domain.ir.numpy_scalars import whole_number
 from vyre.domain.ir.program import BackendId, Program
+from vyre.domain.missing import LANGUAGE_FLAGS
 from vyre.ports.artifact_store import NEIGHBOURS, Artifact, StoredEntry, StoreStats
 from vyre.ports.backend import Backend, BackendRegistration, BackendRole
 from vyre.ports.execution import CompileResult
@@ -227,12 +228,18 @@ class FunctionExecutor:
         return DispatchTiming(0)
 
 
+def claiming_all(backend_id: BackendId, **facts: Any) -> DeviceProfile:
+    """Returns a profile that claims every feature of the language.  ``facts``: further fields of it."""
+    claims: dict[str, Any] = dict.fromkeys(LANGUAGE_FLAGS, True)
+    return DeviceProfile(backend=backend_id, **(claims | facts))
+
+
 def function_backend(kernel: Kernel, name: str = "fake") -> Backend:
-    """Returns a backend whose only facet is a ``FunctionExecutor``."""
+    """Returns a backend whose only facet is a ``FunctionExecutor``; it claims every feature of the language."""
     backend_id = BackendId(name)
     return Backend(
         id=backend_id,
-        profile=DeviceProfile(backend=backend_id),
+        profile=claiming_all(backend_id),
         executor=FunctionExecutor(kernel),
         lifecycle=NullLifecycle(backend_id),
     )

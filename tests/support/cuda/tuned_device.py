@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from support.small_programs import square_kernel
 from vyre.app.tuning.tuner import TuningSettings
-from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import BackendError
 from vyre.domain.ir.program import BackendId, Program
@@ -18,7 +17,7 @@ from vyre.domain.tuning import TimeKind
 from vyre.ports.backend import Backend, BackendCatalog, BackendRole
 from vyre.ports.lifecycle import NullLifecycle
 from vyre.ports.requests import DispatchRequest, OutputStorage
-from vyre.testing.fakes import FunctionExecutor, function_backend, registration_of
+from vyre.testing.fakes import FunctionExecutor, claiming_all, function_backend, registration_of
 
 ID: Final = BackendId("tuned")
 DECLARED: Final = 64
@@ -76,7 +75,7 @@ class TunedDevice:
     def backend(self) -> Backend:
         return Backend(
             id=ID,
-            profile=DeviceProfile(backend=ID, max_invocations_per_workgroup=1024),
+            profile=claiming_all(ID, max_invocations_per_workgroup=1024),
             executor=self,
             lifecycle=NullLifecycle(ID),
             tunable=None if self.kind is TimeKind.HOST else self,

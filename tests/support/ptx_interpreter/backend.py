@@ -20,7 +20,6 @@ from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.kernel import EmittedKernel, EmittedModule, Parameter, ParameterKind
 from vyre.adapters.cuda.ptx.options import DEFAULT_OPTIONS, EmitOptions
 from vyre.domain.binding import plan_bindings
-from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import U32_MAX, DispatchTiming
 from vyre.domain.errors import TrapError, UnsupportedFeature
 from vyre.domain.geometry import LaunchLimits
@@ -31,6 +30,7 @@ from vyre.domain.specialization import spec_literals
 from vyre.ports.backend import Backend
 from vyre.ports.lifecycle import NullLifecycle
 from vyre.ports.requests import DispatchRequest, OutputStorage
+from vyre.testing.fakes import claiming_all
 
 if TYPE_CHECKING:
     from vyre.domain.launch import Launch as Sizes
@@ -51,7 +51,7 @@ def interpreter(
     ``seed`` draws its noise and its shuffled order; ``edit`` changes the text before it is read.
     """
     executor = InterpreterExecutor(schedule, seed, options, edit)
-    return Backend(id=NAME, profile=DeviceProfile(backend=NAME), executor=executor, lifecycle=NullLifecycle(NAME))
+    return Backend(id=NAME, profile=claiming_all(NAME), executor=executor, lifecycle=NullLifecycle(NAME))
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from vyre.app import preparing
 from vyre.app.prediction import PredictionConfig
 from vyre.app.result import Result
 from vyre.app.tuning.keys import tuning_key
-from vyre.app.tuning.launches import limits_of, tuned_launch
+from vyre.app.tuning.launches import tuned_launch
 from vyre.domain.binding import plan_bindings
 from vyre.domain.cache_config import CacheConfig
 from vyre.domain.errors import TrapError
@@ -358,7 +358,7 @@ def _pins(settings: Settings, scenario: Scenario) -> Pins | None:
     for case in scenario.cases:
         lengths = tuple(len(case.inputs[b.name]) for b in case.program.abi_buffers if b.takes_input)
         config = replace(case.config, **_of(settings, "config"))
-        launch = tuned_launch(case.program, lengths, config, limits_of(backend))
+        launch = tuned_launch(case.program, lengths, config, backend.profile.launch_limits())
         found += [
             Pin(tuning_key(backend, launch), Candidate(size), TimeKind.ESTIMATED) for size in launch.sizes().sizes[1:2]
         ]

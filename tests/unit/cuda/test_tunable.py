@@ -17,7 +17,6 @@ from vyre.adapters.cuda.runtime.arena import ARENA_FACTS
 from vyre.adapters.cuda.runtime.backend import make_backend
 from vyre.adapters.cuda.runtime.executor import CudaExecutor
 from vyre.adapters.source_digest import emitter_digest
-from vyre.app.tuning.launches import limits_of
 from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.interface import resolve_launch
 from vyre.domain.launch import Launch
@@ -41,7 +40,7 @@ def tunable_of(machine: CudaMachine) -> Tunable:
 
 def launched(machine: CudaMachine, program: Program, elements: int, config: DispatchConfig = USUAL) -> Launch:
     lengths = tuple(4 if b.is_push else 4 * elements for b in program.abi_buffers if b.takes_input)
-    return resolve_launch(program, lengths, config, limits_of(machine.backend))
+    return resolve_launch(program, lengths, config, machine.backend.profile.launch_limits())
 
 
 def profiles(machine: CudaMachine, program: Program, elements: int) -> set[str]:

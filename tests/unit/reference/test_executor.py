@@ -29,7 +29,8 @@ from vyre.domain.errors import (
     TrapError,
     UnsupportedFeature,
 )
-from vyre.domain.ir.program import BackendId, Program
+from vyre.domain.geometry import LaunchLimits
+from vyre.domain.ir.program import Program
 from vyre.domain.validation.validator import validate
 from vyre.ports.execution import CacheCounters, CacheOutcome
 from vyre.ports.requests import DispatchRequest
@@ -39,7 +40,7 @@ ENGINES: dict[str, Engine] = {"reference": VectorKernel, "reference-scalar": Sca
 
 @pytest.fixture(params=ENGINES)
 def executor(request: pytest.FixtureRequest) -> ReferenceExecutor:
-    return ReferenceExecutor(BackendId(request.param), ENGINES[request.param])
+    return ReferenceExecutor(LaunchLimits(request.param), ENGINES[request.param])
 
 
 def program(text: str) -> Program:
@@ -228,7 +229,7 @@ def test_what_asks_for_no_more_than_exact_answers_is_accepted(
 def test_only_the_vectorised_engine_runs_several_workgroups_at_once() -> None:
     chunked = DispatchConfig(chunk_workgroups=3)
     inputs = (words(*range(20)),)
-    vector, scalar = (ReferenceExecutor(BackendId(name), engine) for name, engine in ENGINES.items())
+    vector, scalar = (ReferenceExecutor(LaunchLimits(name), engine) for name, engine in ENGINES.items())
     arena = OutputArena()
     vector.execute(DispatchRequest(INCREMENT, inputs, chunked), arena)
     assert np.frombuffer(arena[0], np.uint32).tolist() == list(range(1, 21))
@@ -323,7 +324,7 @@ def test_refused_programs_are_not_cached(executor: ReferenceExecutor) -> None:
 
 def test_no_more_pipelines_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipelines, "PIPELINES", 2)
-    small = ReferenceExecutor(BackendId("reference"), VectorKernel)
+    small = ReferenceExecutor(LaunchLimits("reference"), VectorKernel)
     configs = [DispatchConfig(max_output_bytes=n) for n in (100, 200, 300)]
     held = [small.compile(INCREMENT, config).cache for config in configs * 2]
     assert held[:3] == [CacheOutcome.MISS] * 3
@@ -346,7 +347,7 @@ def test_a_miss_tells_its_reason(executor: ReferenceExecutor) -> None:
 
 def test_a_pipeline_that_was_evicted_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipelines, "PIPELINES", 1)
-    small = ReferenceExecutor(BackendId("reference"), VectorKernel)
+    small = ReferenceExecutor(LaunchLimits("reference"), VectorKernel)
     configs = [DispatchConfig(max_output_bytes=n) for n in (100, 200)]
     reasons = [small.compile(INCREMENT, config).reason for config in configs * 2]
     assert reasons[2:] == ["it had been evicted"] * 2

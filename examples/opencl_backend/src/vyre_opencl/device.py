@@ -138,8 +138,8 @@ def profile_of(device: Any) -> DeviceProfile:
     return DeviceProfile(
         backend=ID,
         supports_specialization_constants=True,
-        supports_f16=True,
-        supports_bf16=True,
+        stores_f16=True,
+        stores_bf16=True,
         supports_trap_propagation=True,
         allows_host_grid_sync_split=True,
         has_mul_high=True,

@@ -19,14 +19,14 @@ from vyre.adapters.pipelines import Compilation, PipelineExecutor
 from vyre.adapters.reference.engine import Engine, Kernel, RunOptions
 from vyre.domain.binding import plan_bindings
 from vyre.domain.device import EngineKind
-from vyre.domain.dispatch import U32_MAX, DispatchConfig, DispatchTiming, refuse_unsupported
+from vyre.domain.dispatch import DispatchConfig, DispatchTiming, refuse_unsupported
 from vyre.domain.errors import BackendError, DeviceOutOfMemory, DispatchTimeout
 from vyre.domain.float_mode import in_default_mode
-from vyre.domain.geometry import LaunchLimits
+from vyre.domain.geometry import LaunchLimits, check_limits
 from vyre.domain.grid_sync import Rounds, Step, grid_control, plan_grid_sync, plan_programs
 from vyre.domain.identity import program_digest
 from vyre.domain.interface import resolve_launch
-from vyre.domain.ir.program import BackendId, Buffer, Program
+from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.launch import Launch
 from vyre.domain.optimize.dialect_laws import keep_stated_laws, stated_laws
 from vyre.domain.recursion import telling_of_depth
@@ -92,18 +92,19 @@ class ReferencePipeline:
 
     def __init__(
         self,
-        backend: BackendId,
+        limits: LaunchLimits,
         engine: Engine,
         program: Program,
         config: DispatchConfig,
         optimizing: Optimizing | None = None,
     ) -> None:
         """``optimizing`` is None for programs that run as they are written."""
+        backend = limits.backend
         refuse_unsupported(config, backend, HONOURED)
         self.id: str = f"{backend}:{program_digest(program).hex()[:16]}"
         self._program = program
         self._config = config
-        self._limits = LaunchLimits(str(backend), max_invocations_per_workgroup=U32_MAX)
+        self._limits = limits
         self._plan = plan_bindings(program)
         self._spec = spec_literals(program, config.spec)
         self._engine = _race_checking() if config.race_check else engine
@@ -111,6 +112,7 @@ class ReferencePipeline:
         self._sized = program if config.workgroup is None else replace(program, workgroup_size=config.workgroup)
         if self._sized is not program:
             check_rules(self._sized).raise_if_invalid()
+        check_limits((1, 1, 1), self._sized.workgroup_size, limits)
         keep_stated_laws(self._sized, stated_laws(program))
         self._runs, self._passes = 0, ""
         self._prepared = self._prepare(program)
@@ -229,7 +231,7 @@ class Optimizing(NamedTuple):
 
 
 class ReferenceExecutor(PipelineExecutor[ReferencePipeline]):
-    """The reference over one engine.
+    """The reference over one engine, within the limits of a backend.
 
     ``sink`` receives the evictions of pipelines.  ``optimizing`` is None for an engine that runs programs as they are
     written, which the oracle does.
@@ -237,13 +239,13 @@ class ReferenceExecutor(PipelineExecutor[ReferencePipeline]):
 
     def __init__(
         self,
-        backend: BackendId,
+        limits: LaunchLimits,
         engine: Engine,
         sink: DecisionSink | None = None,
         optimizing: Optimizing | None = None,
     ) -> None:
         def make(program: Program, config: DispatchConfig) -> tuple[ReferencePipeline, Compilation]:
-            return ReferencePipeline(backend, engine, program, config, optimizing), Compilation()
+            return ReferencePipeline(limits, engine, program, config, optimizing), Compilation()
 
         super().__init__(make, sink)
 

@@ -9,7 +9,8 @@ from functools import partial
 from vyre.adapters.reference.executor import ReferencePipeline
 from vyre.adapters.reference.races import RaceCheckKernel, RaceReport
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, OutputArena
-from vyre.domain.ir.program import BackendId, Program
+from vyre.domain.geometry import LaunchLimits
+from vyre.domain.ir.program import Program
 from vyre.ports.requests import HostBytes
 
 
@@ -20,7 +21,7 @@ def race_report(program: Program, inputs: Sequence[HostBytes], config: DispatchC
     """
     reports: list[RaceReport] = []
     engine = partial(RaceCheckKernel, receive=reports.append)
-    pipeline = ReferencePipeline(BackendId("reference-scalar"), engine, program, replace(config, race_check=False))
+    pipeline = ReferencePipeline(LaunchLimits("reference-scalar"), engine, program, replace(config, race_check=False))
     pipeline.dispatch(inputs, OutputArena())
     return RaceReport(
         tuple(race for report in reports for race in report.races),

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from vyre.adapters.reference.engine import Engine
 
 _VERSION: Final = "1"
+MAX_LANES: Final = 1 << 15
+"""The lanes of a workgroup that are run together, and whose values are kept at once."""
 
 
 def _profile(backend: BackendId) -> DeviceProfile:
@@ -22,16 +24,17 @@ def _profile(backend: BackendId) -> DeviceProfile:
         backend=backend,
         supports_subgroup_ops=True,
         supports_specialization_constants=True,
-        supports_f16=True,
-        supports_bf16=True,
+        stores_f16=True,
+        stores_bf16=True,
         supports_trap_propagation=True,
         supports_grid_sync=True,
+        allows_host_grid_sync_split=True,
         has_mul_high=True,
         has_subgroup_shuffle=True,
         has_shared_memory=True,
         max_native_int_width=64,
-        max_workgroup_size=(U32_MAX, U32_MAX, U32_MAX),
-        max_invocations_per_workgroup=U32_MAX,
+        max_workgroup_size=(MAX_LANES, MAX_LANES, MAX_LANES),
+        max_invocations_per_workgroup=MAX_LANES,
         max_grid_size=(U32_MAX, U32_MAX, U32_MAX),
         subgroup_size=32,
         timing_quality=TimingQuality.HOST_ONLY,
@@ -57,7 +60,8 @@ def _make(backend: BackendId, engine: Callable[[], Engine], optimizes: bool, ser
     from vyre.ports.lifecycle import NullLifecycle
 
     optimizing = Optimizing(services.optimize, services.decisions, services.device_passes) if optimizes else None
-    executor = ReferenceExecutor(backend, engine(), services.decisions, optimizing)
+    limits = _profile(backend).launch_limits()
+    executor = ReferenceExecutor(limits, engine(), services.decisions, optimizing)
     memory = ReferenceMemory(backend, executor)
     return Backend(
         id=backend,

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from vyre.adapters.discovery import load_catalog
+from vyre.app.capabilities import offer_of, operations_text, profile_rows
 from vyre.app.known_devices import device_signatures
 from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector
 from vyre.app.session import Session
@@ -45,7 +46,11 @@ def examine() -> list[Finding]:
         *_environment(),
         *(Finding(f"device signature {n.loc}", False, n.message, n.fix) for n in device_signatures().diagnostics),
         *(Finding(f.entry_point, False, f.reason, "upgrade or remove this plug-in.") for f in catalog.failures),
-        *(finding for each in catalog.by_precedence() for finding in (*device_facts(each), _backend(catalog, each))),
+        *(
+            finding
+            for each in catalog.by_precedence()
+            for finding in (*device_facts(each), *_offered(each), _backend(catalog, each))
+        ),
         _auto(catalog),
     ]
 
@@ -87,6 +92,18 @@ def device_facts(registration: BackendRegistration) -> list[Finding]:
         usable = registration.role is BackendRole.PRODUCTION
         return [Finding(f"{registration.id} device", usable, error.message, error.fix)]
     return [Finding(f"{registration.id} {topic}", True, text) for topic, text in found.items()]
+
+
+def _offered(registration: BackendRegistration) -> list[Finding]:
+    """Returns the profile and the operations of a backend that can run here."""
+    offer = offer_of(registration)
+    if offer.profile is None:
+        return []
+    facts = "; ".join(f"{name} {value}" for name, value in profile_rows(offer.profile))
+    return [
+        Finding(f"{registration.id} profile", True, facts),
+        Finding(f"{registration.id} operations", True, operations_text(offer.supported_ops)),
+    ]
 
 
 def _backend(catalog: BackendCatalog, registration: BackendRegistration) -> Finding:

@@ -273,8 +273,11 @@ def print_reports(checked: Sequence[Checked], *, as_json: bool) -> None:
 
 # ---------------------------------------------------------------- backends, doctor, demo
 def print_backends(report: SelectionReport, *, as_json: bool) -> None:
-    """Prints every candidate with its reason."""
+    """Prints every candidate with its reason; as JSON with its profile and operations too."""
     if as_json:
+        from vyre.app.capabilities import Offer, offer_json, offers
+
+        found = offers()
         put_json(
             {
                 "requested": report.requested,
@@ -282,6 +285,7 @@ def print_backends(report: SelectionReport, *, as_json: bool) -> None:
                 "reason": report.reason,
                 "candidates": [
                     {"id": c.id, "role": c.role.value, "chosen": c.chosen, "reason": c.reason}
+                    | offer_json(found.get(c.id, Offer(why="it is not installed")))
                     for c in report.candidates
                 ],
                 "failures": [f._asdict() for f in report.failures],

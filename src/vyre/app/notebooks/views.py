@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from vyre.app.calibration.service import KnownCosts
+from vyre.app.capabilities import operations_text, profile_rows
 from vyre.app.demo.png import png_bytes
 from vyre.app.explain.curves import price_curves
 from vyre.app.explain.explanation import Explanation
 from vyre.app.kernels.kernel import Kernel
 from vyre.app.result import Result
 from vyre.app.selection import SelectionReport
+from vyre.app.session_reports import SessionReports
 from vyre.app.tuning.race import RaceReport
 from vyre.app.tuning.report import TuningReport
 from vyre.domain.durations import duration
@@ -124,6 +126,15 @@ def selection_view(report: SelectionReport) -> Html:
         plans = [(work, plan.mode.value, plan.why) for work, plan in latest.items()]
         parts.append(folded("planned executions", table(("work", "mode", "why"), plans)))
     return panel(Html(f"Backend {bold(report.chosen)}: {text(report.reason)}"), *parts)
+
+
+@view_of.register(SessionReports)
+def session_view(session: SessionReports) -> Html:
+    """Returns the backend of a session: its profile and its operations."""
+    named = ", ".join(sorted(session.supported_ops))
+    facts = [*profile_rows(session.profile), ("operations", operations_text(session.supported_ops))]
+    title = Html(f"Session on {bold(session.profile.backend)}, version {text(session.version)}")
+    return panel(title, table(("fact", "value"), facts), folded("operations", paragraph(named)))
 
 
 @view_of.register(TuningReport)

@@ -21,7 +21,6 @@ from vyre.policies.tuning.workgroup_candidates import (
     WorkgroupCandidates,
     workgroup_candidates,
 )
-from vyre.ports.backend import Backend
 
 
 class TunedLaunch(NamedTuple):
@@ -98,11 +97,3 @@ def tuned_launch(
         counts_steps=config.step_budget is not None,
     )
     return TunedLaunch(program, config, nbytes, limits, launch, facts)
-
-
-def limits_of(backend: Backend) -> LaunchLimits:
-    """Returns the launch limits from the backend's profile."""
-    profile = backend.profile
-    return LaunchLimits(
-        str(backend.id), profile.max_invocations_per_workgroup, profile.max_workgroup_size, profile.max_grid_size
-    )

@@ -14,7 +14,7 @@ from vyre.app.lease import BackendLease
 from vyre.app.pipeline import Inputs, Pipeline
 from vyre.app.resident_dispatch import has_resident
 from vyre.app.tuning.keys import time_kind, tuning_key
-from vyre.app.tuning.launches import TunedLaunch, limits_of, tuned_launch
+from vyre.app.tuning.launches import TunedLaunch, tuned_launch
 from vyre.app.tuning.remembered import told, winners
 from vyre.app.tuning.report import Source, Tuned, TuningReport
 from vyre.app.tuning.tuner import DEFAULT_SETTINGS, Lent, Tuner, TuningSettings, check_tunable
@@ -69,7 +69,7 @@ class TuningService:
     ) -> None:
         self._lease, self._pipeline, self._sources, self._telemetry = lease, pipeline, sources, telemetry
         self._decisions = decisions
-        self._limits = limits_of(lease.backend)
+        self._limits = lease.backend.profile.launch_limits()
         self._measuring = process_lock()
         self._bound: dict[int, _Bound] = {}
         self._chosen: dict[tuple[int, DispatchConfig, tuple[int, ...]], _Chosen] = {}

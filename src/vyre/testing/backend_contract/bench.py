@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import UnsupportedFeature, VyreError
-from vyre.domain.geometry import LaunchLimits, check_limits
+from vyre.domain.geometry import check_limits
 from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.op_ids import required_ops
 from vyre.domain.program_report import InvalidProgram
@@ -158,12 +158,8 @@ class Bench:
 
     def need_room(self, workgroup: Dim3, grid: Dim3 = (1, 1, 1)) -> None:
         """Skips the case if the profile does not allow such a launch."""
-        profile = self.backend.profile
-        limits = LaunchLimits(
-            profile.backend, profile.max_invocations_per_workgroup, profile.max_workgroup_size, profile.max_grid_size
-        )
         try:
-            check_limits(grid, workgroup, limits)
+            check_limits(grid, workgroup, self.backend.profile.launch_limits())
         except InvalidProgram as error:
             raise Skipped(error.message) from None
 

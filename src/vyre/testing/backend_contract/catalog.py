@@ -7,6 +7,7 @@ from typing import Final
 from vyre.testing.backend_contract.asynchronous import ASYNCHRONOUS
 from vyre.testing.backend_contract.atomics import ATOMICS
 from vyre.testing.backend_contract.case import Case
+from vyre.testing.backend_contract.claims import CLAIMS
 from vyre.testing.backend_contract.compiler import COMPILER
 from vyre.testing.backend_contract.config import CONFIG
 from vyre.testing.backend_contract.elements import ELEMENTS, PRIVATE
@@ -35,6 +36,7 @@ from vyre.testing.backend_contract.views import VIEWS
 GROUPS: Final = (
     REGISTRATION,
     PROFILE,
+    CLAIMS,
     OPERATORS,
     NARROW,
     ELEMENTS,

@@ -6,15 +6,16 @@ import re
 from dataclasses import fields, replace
 from typing import Any, Final, NamedTuple
 
-from vyre.domain.device import DeviceProfile, claimed_features
+from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import TimingQuality
-from vyre.domain.errors import UnsupportedFeature, VyreError
+from vyre.domain.errors import BackendError, UnsupportedFeature
 from vyre.domain.op_ids import ALL_OPS
 from vyre.domain.program_report import InvalidProgram
 from vyre.ports.backend import PORT_API_VERSION, Backend, BackendRole
 from vyre.ports.ownership import check_ownership
 from vyre.testing.backend_contract.bench import Bench, Storage, words
 from vyre.testing.backend_contract.case import Group
+from vyre.testing.backend_contract.claims import lacks
 from vyre.testing.backend_contract.expect import Skipped, equal, holds, refusal
 from vyre.testing.backend_contract.kernels import INCREMENT
 
@@ -117,31 +118,13 @@ _MARK: Final = """
       let c = atomic_max(y, 2u, wid.x)
     }}
     """
+_COUNT: Final = """
+    workgroup_size {}, {}, {}
+    buffer y @0 read_write u32[1]
+    body {{ let a = atomic_add(y, 0u, 1u) }}
+    """
 _UNBOUNDED: Final = 1 << 16
 """Limits from here on are too large for a test to reach."""
-_COVERED: Final = frozenset(
-    {
-        "supports_subgroup_ops",
-        "supports_specialization_constants",
-        "supports_f16",
-        "supports_bf16",
-        "supports_trap_propagation",
-        "supports_grid_sync",
-        "allows_host_grid_sync_split",
-        "has_mul_high",
-        "has_subgroup_shuffle",
-        "has_shared_memory",
-        "supports_device_timestamps",
-        "supports_async_compute",
-    }
-)
-"""Features that cases of this suite use."""
-
-
-@PROFILE.case()
-def every_claim_is_tested(bench: Bench) -> None:
-    """A backend claims no feature that this suite does not use."""
-    equal(claimed_features(bench.backend.profile) - _COVERED, frozenset(), "claims without a case")
 
 
 @PROFILE.case()
@@ -159,13 +142,6 @@ def unknown_is_none(bench: Bench) -> None:
 def a_subgroup_has_32_lanes(bench: Bench) -> None:
     """The language's subgroups have 32 lanes; a profile states 32 or nothing."""
     holds(bench.backend.profile.subgroup_size in (None, 32), f"it is {bench.backend.profile.subgroup_size}")
-
-
-@PROFILE.case()
-def asynchronous_work_has_its_facet(bench: Bench) -> None:
-    """A backend that claims asynchronous compute has an asynchronous executor."""
-    if bench.backend.profile.supports_async_compute:
-        holds(bench.backend.async_executor is not None, "it is claimed, but there is no asynchronous executor")
 
 
 class _Limit(NamedTuple):
@@ -199,8 +175,9 @@ def the_largest_workgroup_runs(bench: Bench, limit: _Limit) -> None:
     size = min(most, together)
     if size >= _UNBOUNDED:
         raise Skipped(f"`{bench.backend.id}` has no limit that a test can reach")
-    found = bench.words(_MARK.format(*_shape(limit.axis, size)), words(0, 0, 0), grid=(2, 1, 1))
-    equal(found[0], 2 * size, "the lanes that ran")
+    kernel = _COUNT.format(*_shape(limit.axis, size))
+    equal(lacks(bench, kernel), [], "what is missing")
+    equal(bench.words(kernel, words(0), grid=(1, 1, 1)), [size], "the lanes that ran")
 
 
 @PROFILE.table(_AXES)
@@ -211,6 +188,7 @@ def a_larger_workgroup_is_refused(bench: Bench, limit: _Limit) -> None:
         raise Skipped(f"`{bench.backend.id}` has no limit that a config can exceed")
     for config in ({}, {"workgroup": _shape(limit.axis, most + 1)}):
         size = _shape(limit.axis, 1 if config else most + 1)
+        holds(limit.field in lacks(bench, _MARK.format(*size), **config), f"{limit.field} is not said to be missing")
         error = bench.refuses(InvalidProgram, _MARK.format(*size), words(0, 0, 0), grid=(1, 1, 1), **config)
         holds(str(bench.backend.id) in error.message, f"the backend is not named: {error}")
 
@@ -224,8 +202,20 @@ def too_many_lanes_together_are_refused(bench: Bench) -> None:
     y = min(axes[1], most // x + 1)
     if x * y <= most:
         raise Skipped(f"`{bench.backend.id}` has no two axes that exceed it")
+    equal(lacks(bench, _MARK.format(x, y, 1)), ["max_invocations_per_workgroup"], "what is missing")
     bench.refuses(InvalidProgram, _MARK.format(1, 1, 1), words(0, 0, 0), grid=(1, 1, 1), workgroup=(x, y, 1))
     equal(bench.words(INCREMENT, words(1)), [2])
+
+
+@PROFILE.table(_GRIDS)
+def the_largest_grid_runs(bench: Bench, limit: _Limit) -> None:
+    """As many workgroups as the limit of an axis run."""
+    most = _limit(bench, limit)
+    if most >= _UNBOUNDED:
+        raise Skipped(f"`{bench.backend.id}` has no limit that a test can reach")
+    grid = _shape(limit.axis, most)
+    equal(lacks(bench, _MARK.format(1, 1, 1), grid=grid), [], "what is missing")
+    equal(bench.words(_MARK.format(1, 1, 1), words(0, 0, 0), grid=grid)[0], most, "the workgroups that ran")
 
 
 @PROFILE.table(_GRIDS)
@@ -234,7 +224,9 @@ def a_larger_grid_is_refused(bench: Bench, limit: _Limit) -> None:
     most = _limit(bench, limit)
     if most >= 0xFFFF_FFFF:
         raise Skipped(f"`{bench.backend.id}` has no limit that a config can exceed")
-    error = bench.refuses(InvalidProgram, _MARK.format(1, 1, 1), words(0, 0, 0), grid=_shape(limit.axis, most + 1))
+    grid = _shape(limit.axis, most + 1)
+    equal(lacks(bench, _MARK.format(1, 1, 1), grid=grid), ["max_grid_size"], "what is missing")
+    error = bench.refuses(InvalidProgram, _MARK.format(1, 1, 1), words(0, 0, 0), grid=grid)
     holds(str(most) in error.message, f"the limit is not named: {error}")
 
 
@@ -261,6 +253,7 @@ def workgroup_memory_up_to_the_limit(bench: Bench, nbytes: int) -> None:
     size = nbytes or int(most or 0)
     if most is not None and size > most:
         raise Skipped(f"`{bench.backend.id}` has {most} bytes of workgroup memory")
+    equal(lacks(bench, _with_workgroup_memory(size)), [], "what is missing")
     equal(bench.words(_with_workgroup_memory(size), grid=(1, 1, 1)), [8, 7])
 
 
@@ -268,8 +261,25 @@ def workgroup_memory_up_to_the_limit(bench: Bench, nbytes: int) -> None:
 def more_workgroup_memory_is_refused(bench: Bench) -> None:
     """A program that needs more than the limit is refused by a typed error, and the next one runs."""
     most = _limit(bench, _Limit("max_shared_memory_bytes"))
-    bench.refuses(VyreError, _with_workgroup_memory(most + 1), grid=(1, 1, 1))
+    for size in (most + 1, 0xFFFF_FFFF):
+        equal(lacks(bench, _with_workgroup_memory(size)), ["max_shared_memory_bytes"], "what is missing")
+        bench.refuses((InvalidProgram, BackendError), _with_workgroup_memory(size), grid=(1, 1, 1))
     equal(bench.words(INCREMENT, words(1)), [2])
+
+
+@PROFILE.table({"the_limit": 0, "one_more": 1})
+def storage_buffers_up_to_the_limit(bench: Bench, more: int) -> None:
+    """A buffer may be as large as the profile states, and no larger."""
+    most = _limit(bench, _Limit("max_storage_buffer_bytes"))
+    count = most // 8 + more
+    if count > 0xFFFF_FFFF or (more == 0 and most >= _UNBOUNDED):
+        raise Skipped(f"`{bench.backend.id}` has no limit that a program can reach")
+    kernel = f"workgroup_size 1, 1, 1 buffer y @0 write u64[{count}] range 0..8 body {{ y[0u] = 7u64 }}"
+    equal(lacks(bench, kernel), ["max_storage_buffer_bytes"] * more, "what is missing")
+    if more:
+        bench.refuses((InvalidProgram, BackendError), kernel, grid=(1, 1, 1))
+    else:
+        equal(bench.words(kernel, grid=(1, 1, 1)), [7, 0])
 
 
 # ---------------------------------------------------------------- clocks
@@ -280,6 +290,8 @@ def times_are_as_good_as_claimed(bench: Bench) -> None:
     timing = bench.execute(Storage(), INCREMENT, words(*range(100)))
     parts = (timing.wall_ns, timing.device_ns, timing.enqueue_ns, timing.wait_ns)
     holds(all(part is None or part >= 0 for part in parts), f"a time is negative: {timing}")
+    if profile.timing_quality is TimingQuality.HOST_ENQUEUE_WAIT:
+        holds(None not in (timing.enqueue_ns, timing.wait_ns), f"{profile.timing_quality} is claimed, not {timing}")
     if profile.supports_device_timestamps:
         holds(timing.device_ns is not None, "device timestamps are claimed, but there is no device time")
         holds(profile.timing_quality >= TimingQuality.DEVICE_TIMESTAMPS, f"{profile.timing_quality} is claimed")

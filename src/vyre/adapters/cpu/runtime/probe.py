@@ -31,10 +31,13 @@ def profile_of(features: CpuFeatures, options: CpuOptions, system: str = sys.pla
         backend=CPU,
         supports_subgroup_ops=True,
         supports_specialization_constants=True,
-        supports_f16=True,
-        supports_bf16=True,
+        stores_f16=True,
+        stores_bf16=True,
         supports_trap_propagation=True,
         supports_grid_sync=True,
+        allows_host_grid_sync_split=True,
+        supports_async_compute=True,
+        supports_persistent_threads=True,
         has_mul_high=True,
         has_subgroup_shuffle=True,
         has_shared_memory=True,
@@ -44,7 +47,7 @@ def profile_of(features: CpuFeatures, options: CpuOptions, system: str = sys.pla
         max_grid_size=MAX_GRID,
         subgroup_size=SUBGROUP,
         compute_units=options.threads or default_threads(options.affinity),
-        timing_quality=TimingQuality.HOST_ENQUEUE_WAIT,
+        timing_quality=TimingQuality.HOST_ONLY,
     )
 
 

@@ -29,12 +29,12 @@ from vyre.adapters.pipelines import Compilation, PipelineExecutor
 from vyre.domain.binding import BindingPlan, plan_bindings
 from vyre.domain.device import EngineKind
 from vyre.domain.dispatch import DispatchConfig
-from vyre.domain.geometry import check_limits
 from vyre.domain.grid_sync import has_grid_barriers
 from vyre.domain.identity import program_digest
 from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.launch import Launch
+from vyre.domain.missing import check_program
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.launching.execution_prices import ExecutionMode
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs, GridSyncMode, choose_grid_sync
@@ -63,7 +63,7 @@ class CudaPipeline(KernelPipeline):
         source = KernelSource.of(program, config.spec, config.workgroup)
         program = source.sized
         limits = launch_limits(device, folds=True)
-        check_limits((1, 1, 1), program.workgroup_size, limits)
+        check_program(program, limits)
         super().__init__(
             resources,
             slots,

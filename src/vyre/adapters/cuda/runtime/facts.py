@@ -67,6 +67,11 @@ class CudaDeviceFacts:
         return (self.max_grid[0],) * 3
 
     @property
+    def max_shared(self) -> int:
+        """Returns the most bytes of shared memory that a block may have."""
+        return max(self.shared_per_block, self.shared_per_block_optin)
+
+    @property
     def parameter_limit(self) -> int:
         """Returns the bytes of kernel parameters that a launch may have.
 
@@ -81,7 +86,7 @@ class CudaDeviceFacts:
 
         return DeviceEnvelope(
             self.max_threads_per_block,
-            max(self.shared_per_block, self.shared_per_block_optin),
+            self.max_shared,
             self.cooperative_launch,
             AxisLimits(self.max_block, self.max_grid, self.registers_per_block),
         )
@@ -156,17 +161,19 @@ def _check(facts: CudaDeviceFacts) -> None:
 def profile_of(facts: CudaDeviceFacts, backend: BackendId, *, native_grid_sync: bool) -> DeviceProfile:
     """Returns the profile of the backend on this device.
 
-    16-bit floats are storage formats: arithmetic is done in f32.
+    16-bit floats are storage formats: arithmetic is done in f32.  A driver that limits the time of kernels keeps none.
     """
     return DeviceProfile(
         backend=backend,
         supports_subgroup_ops=True,
         supports_specialization_constants=True,
-        supports_f16=True,
-        supports_bf16=True,
+        stores_f16=True,
+        stores_bf16=True,
         supports_trap_propagation=True,
         supports_grid_sync=native_grid_sync and facts.cooperative_launch,
         allows_host_grid_sync_split=True,
+        supports_async_compute=True,
+        supports_persistent_threads=not facts.limits_kernels,
         has_mul_high=True,
         has_subgroup_shuffle=True,
         has_shared_memory=True,
@@ -176,7 +183,7 @@ def profile_of(facts: CudaDeviceFacts, backend: BackendId, *, native_grid_sync: 
         max_workgroup_size=facts.max_block,
         max_invocations_per_workgroup=facts.max_threads_per_block,
         max_grid_size=facts.folded_grid,
-        max_shared_memory_bytes=max(facts.shared_per_block, facts.shared_per_block_optin),
+        max_shared_memory_bytes=facts.max_shared,
         max_storage_buffer_bytes=facts.total_memory,
         subgroup_size=facts.warp_size,
         compute_units=facts.multiprocessors,

@@ -264,7 +264,15 @@ def launch_limits(device: CudaDevice, *, folds: bool = False) -> LaunchLimits:
     """Returns the limits of one launch on the device; ``folds``: of programs whose grid is folded where it must be."""
     facts = device.facts
     grid = facts.folded_grid if folds else facts.max_grid
-    return LaunchLimits(device.backend, facts.max_threads_per_block, facts.max_block, grid, facts.max_grid)
+    return LaunchLimits(
+        device.backend,
+        facts.max_threads_per_block,
+        facts.max_block,
+        grid,
+        facts.max_grid,
+        facts.max_shared,
+        facts.total_memory,
+    )
 
 
 def refuse_on(device: CudaDevice, config: DispatchConfig, profiles: Collection[str] = ()) -> None:

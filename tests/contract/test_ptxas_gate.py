@@ -1,4 +1,4 @@
-"""Every kernel at hand assembles without spilling a register: in a soak for every target, else for two of them, which
+"""Every kernel at hand assembles without spilling a register: in a soak for every target, else for one of them, which
 its name draws so that each target assembles its share of all kernels.
 """
 
@@ -67,8 +67,7 @@ def emitted(target: int) -> dict[str, tuple[str, EmittedModule]]:
 
 def is_tried(entry: str, target: int) -> bool:
     """Whether an entry is assembled for a target."""
-    first = crc32(entry.encode()) % len(TARGETS)
-    return SOAK or TARGETS.index(target) in (first, (first + 3) % len(TARGETS))
+    return SOAK or TARGETS.index(target) == crc32(entry.encode()) % len(TARGETS)
 
 
 @pytest.fixture(scope="module")
@@ -102,8 +101,8 @@ def test_every_kernel_was_assembled_for_every_target(report: GateReport, names: 
     assert len(names[90]) > 400
     tried = {(t, e) for t in TARGETS for e in names[t] if is_tried(e, t)}
     assert tried <= report.resources.keys() | report.refused.keys()
-    assert all(sum(is_tried(entry, target) for target in TARGETS) >= 2 for entry in names[90])
-    assert all(sum(t == target for t, _ in tried) > 80 for target in TARGETS)
+    assert all(sum(is_tried(entry, target) for target in TARGETS) >= 1 for entry in names[90])
+    assert all(sum(t == target for t, _ in tried) > 40 for target in TARGETS)
 
 
 def test_no_kernel_spills(report: GateReport, names: dict[int, dict[str, str]]) -> None:

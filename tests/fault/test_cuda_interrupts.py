@@ -40,18 +40,18 @@ from vyre.ports.interrupts import PATIENCE_S, given_up, whole
 from vyre.testing import cuda_machine
 
 PARTS: Final = {
-    "dispatch": 331,
-    "submit": 401,
-    "bound launch": 97,
-    "bound resident launch": 13,
-    "bind_resident": 331,
-    "resident array": 331,
-    "sequence": 61,
-    "open persistent engine": 401,
-    "close jobs": 401,
-    "bundle": 1201,
-    "dispatch beside another thread": 401,
-    "cold dispatch": 61,
+    "dispatch": 993,
+    "submit": 1203,
+    "bound launch": 291,
+    "bound resident launch": 37,
+    "bind_resident": 993,
+    "resident array": 993,
+    "sequence": 183,
+    "open persistent engine": 1203,
+    "close jobs": 1203,
+    "bundle": 3603,
+    "dispatch beside another thread": 1203,
+    "cold dispatch": 183,
 }
 """One of so many places of each operation is tried, but in a soak: all places of all operations."""
 STORMED: Final = [each for each in operations("cuda-machine") if SOAK or each.name in PARTS]

@@ -27,7 +27,7 @@ Run: TypeAlias = Callable[[], bytes]
 
 KINDS: Final = {"out of memory": 2, "illegal address": 700}
 LOST: Final = 700
-MOST: Final = 14 if SOAK else 4
+MOST: Final = 14 if SOAK else 2
 """The calls of a run that are made to fail, spread over all of them: other ones for each kind of failure."""
 WORDS: Final = np.arange(256, dtype=np.uint32)
 TREE: Final = Tree.of([k // 3 for k in range(40)])

@@ -11,7 +11,7 @@ from support.programs import Case, generate
 from vyre.domain.errors import VyreError
 from vyre.domain.ir.bake import baked
 
-SEEDS = range(300)
+SEEDS = range(100)
 
 
 @pytest.fixture(scope="module", params=["reference", "cuda-machine"])

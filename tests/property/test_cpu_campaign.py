@@ -20,8 +20,8 @@ from vyre.adapters.cpu.llvm.emit import EmittedCode
 from vyre.adapters.cpu.llvm.options import LANES
 
 RESULTS: Final = Path(__file__).parents[2] / "benchmarks" / "results"
-PROGRAMS: Final = 96
-PARTS: Final = 4
+PROGRAMS: Final = 48
+PARTS: Final = 2
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -19,7 +19,7 @@ from vyre.policies.journal import Policy, decide, name_of
 
 
 @pytest.mark.parametrize("policy", [p for name, p in POLICIES.items() if name not in UNRECORDED], ids=name_of)
-@examples(12)
+@examples(6)
 @given(data=st.data())
 def test_a_decision_is_decided_the_same_again(policy: Policy, data: st.DataObject) -> None:
     arguments = arguments_of(data, policy)

@@ -14,7 +14,6 @@ from support.reference.float_modes import SETTABLE
 
 pytestmark = pytest.mark.skipif(not SETTABLE, reason="the modes of this platform's floats are not known")
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
-FLOATS = [case for case in operators() if " f" in case.name]
 
 
 @pytest.mark.parametrize("mode", EIGHT)
@@ -23,8 +22,8 @@ FLOATS = [case for case in operators() if " f" in case.name]
 )
 def test_operators_and_random_programs(backend: str, mode: str) -> None:
     """A part of both, another one for each mode; all of them and recorded programs are the long run below."""
-    place = EIGHT.index(mode)
-    cases = [*FLOATS[place * 5 :: len(FLOATS) // 2], *random_programs(1_000 + place, 1)]
+    place, floats = EIGHT.index(mode), [case for case in operators() if " f" in case.name]
+    cases = [*floats[place * 5 :: len(floats) // 2], *random_programs(1_000 + place, 1)]
     assert list(differences(backend, mode, cases)) == []
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from zlib import crc32
 
 import pytest
 
@@ -15,9 +17,18 @@ from vyre.gallery.registry import MODULES
 from vyre.testing.execution import execute, open_backend
 
 
+def schedules_of(case: Comparable) -> Sequence[Schedule]:
+    """All of them where lanes share memory or values, else one of them, by the name; the campaign has all of all."""
+    shares = case.name.endswith("common") or case.name.startswith("subgroup")
+    place = crc32(case.name.encode()) % len(SCHEDULES)
+    return SCHEDULES if shares else SCHEDULES[place : place + 1]
+
+
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in matrix()])
 def test_every_case_of_the_matrix_agrees(case: Comparable) -> None:
-    assert [finding.complaint for finding in (compare_case(case, schedule) for schedule in SCHEDULES)] == [""] * 3
+    """With the reference, with which ``test_operator_matrix`` compares the emulated device."""
+    for schedule in schedules_of(case):
+        assert compare_case(case, schedule, rivals=("reference",)).complaint == ""
 
 
 @pytest.mark.parametrize("module", MODULES)

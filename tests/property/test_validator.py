@@ -23,7 +23,7 @@ from vyre.domain.program_report import InvalidProgram
 from vyre.domain.validation.validator import validate
 from vyre.testing.program_edits import at, field_of, replaced, sites, spliced
 
-SEEDS: Final = 20_000 if SOAK else 200
+SEEDS: Final = 20_000 if SOAK else 80
 
 
 @pytest.mark.parametrize("order", Order)

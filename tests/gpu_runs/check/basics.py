@@ -24,7 +24,7 @@ from vyre.testing.filetests import load_filetests, run_filetest
 from vyre.testing.outcomes import Outcome, Verdict
 
 VECTOR_FILES: Final = ("ir-conformance.json.xz", "oracle-programs.jsonl.xz", "oracle-scalar-ops.jsonl.xz")
-_EVERY: Final = 8
+_EVERY: Final = 32
 """A rehearsal runs that part: whole, these suites run on the emulated driver by themselves."""
 NEEDS_TESTS: Final = "needs the repository's tests folder: run in a checkout, or pass --tests DIR"
 

@@ -26,7 +26,7 @@ from vyre.testing.outcomes import Outcome, Verdict
 
 _SHARE: Final = 0.8
 """Of its deadline that an open-ended group uses."""
-_REHEARSED_PROGRAMS: Final = 40
+_REHEARSED_PROGRAMS: Final = 10
 
 
 def driver(context: Context) -> Iterator[Finding]:

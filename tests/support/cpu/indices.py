@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from support.cpu.accesses import Case
+from support.profiles import SOAK
 from vyre.domain.ir.types import ScalarType
 
 _S = ScalarType
@@ -14,9 +15,13 @@ STRIDES: Final = (0, 1, -1, 3, 1 << 31, None)
 INDICES: Final = (_S.U32, _S.I32, _S.U64, _S.I64)
 PAIRS: Final = (
     *((element, 16) for element in ScalarType),
-    *((element, lanes) for element in (_S.U32, _S.U8, _S.I16, _S.U64) for lanes in (4, 8, 32)),
+    *(
+        (element, lanes)
+        for number, element in enumerate((_S.U32, _S.U8, _S.I16, _S.U64))
+        for lanes in ((4, 8, 32) if SOAK else ((4, 8, 32)[number % 3],))
+    ),
 )
-"""Types of elements and numbers of lanes for which loads and stores are written."""
+"""Types of elements and numbers of lanes for which loads and stores are written; a soak has more pairs of both."""
 _SPECIAL: Final = {
     32: (0, 1 << 31, 0x7F80_0000, 0xFF80_0000, 0x7FC0_0001, 0xFF80_0001, 1, 0x4780_0000, 0x3380_0000, 0x477F_F000),
     64: (0, 1 << 63, 0x7FF << 52, 0xFFF << 52, (0x7FF << 52) + 1, (0xFFF << 52) + (1 << 51), 1),

@@ -37,9 +37,9 @@ from vyre.testing.execution import Scheduled
 from vyre.testing.operator_matrix import operator_matrix
 from vyre.testing.operator_programs import OperatorCase
 
-SAMPLED = 12
+SAMPLED = 24
 """One contract case of so many is run."""
-BUDGET_S = 20.0
+BUDGET_S = 5.0
 ROUNDED = re.compile(r"(floor|ceil|trunc|round|round_even) f(32|64) of literals")
 
 
@@ -177,7 +177,7 @@ def test_its_certificate_verifies_in_a_fresh_process(device: str, tmp_path: Path
         )
         return done.stdout
 
-    command("--backend", "opencl", "--budget", "5", "--programs", "3", "-o", "certificate.json")
+    command("--backend", "opencl", "--budget", "2", "--programs", "3", "-o", "certificate.json")
     assert command("--verify", "certificate.json").endswith("the certificate lists 0 failures; 0 objections\n")
 
 

@@ -104,7 +104,7 @@ def store(lane: int, data: bytes) -> Access:
     return Access(0, 0, lane, 0, "store", data)
 
 
-@examples(1500)
+@examples(400)
 @given(runs)
 @example([[[store(0, b"a"), store(1, b"a")], [store(0, b"b")]], [[store(0, b"a")]]])
 @example([[[store(0, b"a"), store(0, b"b"), store(1, b"b")]]])
@@ -131,7 +131,7 @@ def test_both_accesses_of_a_race_happened_and_conflict(groups: list[list[list[Ac
 def test_programs_that_depend_on_the_schedule_have_races() -> None:
     """Unless the order of their atomics matters, different bytes for different chunks can only come from a race."""
     dependent = 0
-    for seed in range(150):
+    for seed in range(50):
         case = generate(seed, order=Order.RACY)
         one, several = run(VECTOR, case, 1), run(VECTOR, case, 5)
         if validate(case.program).order_sensitive or isinstance(one, Failure) or one == several:

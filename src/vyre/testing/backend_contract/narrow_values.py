@@ -16,7 +16,7 @@ from vyre.domain.validation.validator import check_rules
 from vyre.testing.backend_contract.bench import Bench
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal
-from vyre.testing.backend_contract.operators import add_operations, check
+from vyre.testing.backend_contract.operators import add_operations, check, expected
 from vyre.testing.operations import LANE, A, B, C, Operation, Row, operations, rows_of, with_operands
 from vyre.testing.samples import HALF_BITS, samples, wide_samples, words_with
 
@@ -49,7 +49,7 @@ def of_literals(bench: Bench, dtype: ScalarType) -> None:
             place = Binary(BinaryOp.ADD, LANE, Literal(u32, k))
             literal: dict[str, Expr] = {A.name: Literal(operation.operands[0], row[0])}
             body.append(Store(name, place, with_operands(operation.value, literal)))
-        wanted.append(b"".join(map(operation.expected, rows)))
+        wanted.append(b"".join(expected(operation, rows)))
     program = Program(tuple(buffers), (1, 1, 1), tuple(body))
     check_rules(program).raise_if_invalid()
     equal(bench.run(program, grid=(1, 1, 1)), tuple(wanted))

@@ -51,7 +51,7 @@ def test_a_pass_on_written_programs(sessions: Sessions, name: str) -> None:
 @pytest.mark.parametrize("walks", [1, 3, 200])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_pass_on_random_programs(sessions: Sessions, name: str, walks: int) -> None:
-    check(passes_on(sessions("cpu"), walks)[name], random_programs(150, 300))
+    check(passes_on(sessions("cpu"), walks)[name], random_programs(150, 300)[walks % 4 :: 4])
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -78,7 +78,7 @@ def test_a_dispatch_that_is_submitted(base: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("base", ["cpu", "cuda-machine"])
 def test_many_dispatches_at_once(base: str, tmp_path: Path) -> None:
-    items = [{"x": numbers(above=5) + np.float32(row)} for row in range(40)]
+    items = [{"x": numbers(above=5) + np.float32(row)} for row in range(10)]
     with shadowed(ULP, tmp_path, base, most_waiting=1000) as session:
         program = roots()
         settled(session.dispatch_many(program, items)[0])

@@ -13,6 +13,7 @@ pytest.importorskip("llvmlite")
 from support.cpu.accesses import Accesses, Case
 from support.cpu.guarded_memory import GuardedMemory
 from support.cpu.indices import data_of, lane_indices, lane_values, random_values, some_masks, starts
+from support.profiles import SOAK
 from vyre.adapters.cpu.llvm.emit import emit
 from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.domain.ir.operators import AtomicOp
@@ -104,8 +105,16 @@ def atomic_cases(element: ScalarType, op: AtomicOp, lanes: int) -> list[Case]:
     return cases
 
 
-@pytest.mark.parametrize(("element", "lanes"), PAIRS)
-@pytest.mark.parametrize("op", tuple(AtomicOp))
+def some_pairs() -> list[tuple[AtomicOp, ScalarType, int]]:
+    """Each operation at two of ``PAIRS``, so that every pair has several operations; in a soak, at all of them."""
+    return [
+        (op, *PAIRS[place])
+        for number, op in enumerate(AtomicOp)
+        for place in (range(len(PAIRS)) if SOAK else (number % len(PAIRS), (number + 2) % len(PAIRS)))
+    ]
+
+
+@pytest.mark.parametrize(("op", "element", "lanes"), some_pairs())
 def test_atomics_update_lane_after_lane(op: AtomicOp, element: ScalarType, lanes: int, memory: GuardedMemory) -> None:
     accesses = Accesses(atomic_cases(element, op, lanes), lanes)
     assert check_atomics(accesses, memory) > 1000

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Final
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 pytest.importorskip("llvmlite", reason="machine code is made by the optional package llvmlite")
 
 from support.cpu.operators import LANES, UNIFORM, Application, Apply, Case, Form, Kind, all_cases, wrong_results
+from support.profiles import SOAK
 from support.reference.bit_patterns import EDGES, patterns
 from vyre.adapters.cpu.llvm.context import Kernel
 from vyre.adapters.cpu.llvm.values import Value, literal
@@ -90,8 +92,10 @@ def _wrong(seed: int, count: int, lanes: int | None, effort: Effort, features: C
     return [f"{line}: {texts[line.split('(')[0]]}" for line in wrong_results(applications, lanes, effort, features)]
 
 
-@pytest.mark.parametrize("effort", Effort)
-@pytest.mark.parametrize("lanes", [None, 16], ids=str)
+@pytest.mark.parametrize(
+    ("lanes", "effort"),
+    product([None, 16], Effort) if SOAK else [(None, Effort.QUICK), (None, Effort.FULL), (16, Effort.LIGHT)],
+)
 def test_chains_of_operators_have_the_exact_bits(lanes: int | None, effort: Effort) -> None:
     assert _wrong(1, 250, lanes, effort) == []
 
@@ -134,8 +138,9 @@ def test_a_nan_loses_to_a_number_that_is_known_to_be_one(lanes: int | None, effo
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("seed", range(2, 8))
+@pytest.mark.parametrize("seed", range(2, 8) if SOAK else [2])
 def test_many_chains_of_operators_have_the_exact_bits(seed: int) -> None:
+    """One seed, and all of them in a soak."""
     baseline = CpuFeatures(host().arch, (), 128)
     for lanes, features in ((None, host()), (8, host().at_most(256)), (32, host()), (None, baseline), (4, baseline)):
         assert _wrong(seed, 250, lanes, Effort.FULL, features) == []

@@ -1,4 +1,8 @@
-"""The operators as machine code, bit by bit against the exact arithmetic of the domain."""
+"""The operators as machine code, bit by bit against the exact arithmetic of the domain.
+
+Each number of lanes is compiled with LLVM's full effort, and each effort at one number of lanes; a soak (``make soak``)
+has every pair, further numbers of lanes, and older processors with each of them.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +34,7 @@ from support.cpu.operators import (
     unary_cases,
     wrong_results,
 )
+from support.profiles import SOAK
 from support.reference.bit_patterns import patterns
 from vyre.adapters.cpu.llvm import conversion, operators
 from vyre.adapters.cpu.llvm.values import Shape, Value, literal
@@ -60,25 +65,24 @@ def _by_lanes(cases: Sequence[Case]) -> list[Application]:
     return [Application(case.name, case, (LANES,) * len(case.operands), _rows(case)) for case in cases]
 
 
-_THOROUGH: Final = pytest.mark.thorough
+def _compiled() -> list[Any]:
+    """Numbers of lanes with efforts."""
+    pairs = [(None, Effort.FULL), (4, Effort.FULL), (16, Effort.FULL), (4, Effort.QUICK), (16, Effort.LIGHT)]
+    return [
+        pytest.param(lanes, effort, id=f"W{lanes or 1}-{effort.name}")
+        for lanes, effort in (itertools.product(WIDTHS, Effort) if SOAK else pairs)
+    ]
 
 
-def _widths(*always: int | None) -> list[Any]:
-    """All numbers of lanes, of which some are left to thorough runs."""
-    return [pytest.param(lanes, id=f"W{lanes or 1}", marks=() if lanes in always else _THOROUGH) for lanes in WIDTHS]
-
-
-@pytest.mark.parametrize("effort", Effort)
-@pytest.mark.parametrize("lanes", _widths(None, 4, 16))
+@pytest.mark.parametrize(("lanes", "effort"), _compiled())
 def test_operators_have_the_exact_bits(lanes: int | None, effort: Effort) -> None:
     assert wrong_results(_by_lanes(all_cases()), lanes, effort) == []
 
 
 @pytest.mark.parametrize(
-    ("bits", "lanes"),
-    [(0, 4), (256, 8), *(pytest.param(*both, marks=_THOROUGH) for both in ((0, None), (0, 16), (128, 4), (256, 16)))],
+    ("bits", "lanes"), [(0, 4), (256, 8), *(((0, None), (0, 16), (128, 4), (256, 16)) if SOAK else ())]
 )
-@pytest.mark.parametrize("effort", Effort)
+@pytest.mark.parametrize("effort", Effort if SOAK else [Effort.FULL])
 def test_operators_have_the_exact_bits_on_older_processors(bits: int, lanes: int | None, effort: Effort) -> None:
     features = host().at_most(bits) if bits else BASELINE
     assert wrong_results(_by_lanes(all_cases()), lanes, effort, features) == []
@@ -111,8 +115,10 @@ def _by_constants() -> Iterator[Application]:
             yield Application(f"{case.name}_of_{n}", case, (Form(Kind.CONSTANT, number & top), LANES), rows)
 
 
-@pytest.mark.parametrize("effort", [Effort.LIGHT, pytest.param(Effort.FULL, marks=_THOROUGH)])
-@pytest.mark.parametrize("lanes", [None, 8], ids=str)
+@pytest.mark.parametrize(
+    ("lanes", "effort"),
+    itertools.product([None, 8], [Effort.LIGHT, Effort.FULL]) if SOAK else [(None, Effort.LIGHT), (8, Effort.FULL)],
+)
 def test_literals_on_one_side_change_no_bit(lanes: int | None, effort: Effort) -> None:
     assert wrong_results(list(_by_constants()), lanes, effort) == []
 
@@ -128,7 +134,7 @@ def _mixed() -> Iterator[Application]:
                 yield Application(f"{case.name}_{position}_{first}", case, forms, (rows[first], *rows[:160]))
 
 
-@pytest.mark.parametrize("effort", Effort)
+@pytest.mark.parametrize("effort", Effort if SOAK else [Effort.FULL])
 def test_uniform_operands_mix_with_vectors(effort: Effort) -> None:
     assert wrong_results(list(_mixed()), 8, effort) == []
 
@@ -243,12 +249,10 @@ def _f64_bits(value: float) -> int:
     "features",
     [
         pytest.param(host(), id="host"),
-        pytest.param(host().at_most(256), id="256", marks=_THOROUGH),
-        pytest.param(BASELINE, id="baseline", marks=_THOROUGH),
+        *([pytest.param(host().at_most(256), id="256"), pytest.param(BASELINE, id="baseline")] if SOAK else []),
     ],
 )
-@pytest.mark.parametrize("effort", Effort)
-@pytest.mark.parametrize("lanes", _widths(None, 4, 16))
+@pytest.mark.parametrize(("lanes", "effort"), _compiled())
 def test_functions_have_the_bits_of_their_programs(lanes: int | None, effort: Effort, features: CpuFeatures) -> None:
     assert wrong_results(_function_applications(), lanes, effort, features) == []
 

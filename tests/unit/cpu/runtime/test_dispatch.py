@@ -320,7 +320,9 @@ def test_an_interrupt_ends_an_endless_kernel_and_nothing_else() -> None:
 
 
 # ---------------------------------------------------------------- where it runs
-def test_only_what_is_proved_short_runs_on_the_calling_thread(backend: Backend) -> None:
+def test_only_what_is_proved_short_runs_on_the_calling_thread(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bounded = parsed("workgroup_size 4, 1, 1 buffer x @0 read_write u32[4] body { for k in 0u..9u { x[gid.x] = k } }")
     unbounded = parsed("""
         workgroup_size 4, 1, 1
@@ -332,7 +334,9 @@ def test_only_what_is_proved_short_runs_on_the_calling_thread(backend: Backend) 
     before = metric(backend, "caller_runs")
     run(backend, unbounded, bytes(16))
     assert (metric(backend, "worker_runs") > 0, metric(backend, "caller_runs")) == (True, before)
-    run(backend, bounded, bytes(16), extent=1 << 25)
+    for name in ("SHORT_STEPS", "BOUNDED_STEPS"):
+        monkeypatch.setattr(f"vyre.adapters.cpu.runtime.shapes.{name}", 1 << 14)
+    run(backend, bounded, bytes(16), extent=1 << 12)
     assert metric(backend, "caller_runs") == before
 
 

@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from support.egraphs.law_mutants import mutants
+from support.profiles import SOAK
 from vyre.adapters.proving.prover import Z3Prover
 from vyre.domain.dialects.laws.catalogue import LAWS
 from vyre.domain.dialects.laws.checker import Verdict, check
@@ -77,5 +78,6 @@ def test_flipped_laws_are_caught() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(20))
 def test_every_flipped_law_is_caught(part: int) -> None:
-    outcomes = campaign(LAWS[part::20], part)
+    """A soak tries the mutants of every law, other runs those of one in five."""
+    outcomes = campaign(LAWS[part :: 20 if SOAK else 100], part)
     assert outcomes["refuted"] > 5 * outcomes["true"]

@@ -8,6 +8,7 @@ import pytest
 
 from support.optimizer.optimized_programs import check_passes_kept, random_cases
 from support.optimizer.pass_texts import after, lines, program_of
+from support.profiles import SOAK
 from vyre.domain.ir.expr import Binary
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.stmt import Store
@@ -105,9 +106,7 @@ def test_the_explanations_of_random_programs_replay(first: int) -> None:
     assert count > 100
 
 
-@pytest.mark.parametrize(
-    "first", [0, *(pytest.param(first, marks=pytest.mark.thorough) for first in range(60, 300, 60))]
-)
+@pytest.mark.parametrize("first", range(0, 300, 60) if SOAK else [0])
 def test_random_programs_keep_their_bytes(first: int) -> None:
     for case in random_cases(range(first, first + 60)):
         check_passes_kept(case, [SATURATION])

@@ -24,7 +24,7 @@ KINDS: Final = {"out of memory": 2, "invalid value": 1, "illegal address": 700}
 STICKY: Final = 700
 EACH: Final = 1 if SOAK else len(KINDS)
 """Outside a soak each call fails in one of the ways, and where there are many calls, one in several of them."""
-MOST: Final = 40
+MOST: Final = 20
 """Calls that fail in a scenario in one way, outside a soak, about."""
 RELEASES: Final = {
     "stream_destroy": "stream",

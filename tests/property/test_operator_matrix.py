@@ -104,20 +104,53 @@ def test_every_lane_shows_in_what_lanes_share(case: OperatorCase) -> None:
     """
     name = "value" if "value" in case.inputs else "x"
     dtype = element_of(case, name)
-    values, wanted = case.inputs[name], usual_outputs(case.name)
-    shown = 0
-    for at in range(0, len(values), dtype.size):
-        for bits in other_values(case.name, dtype, int.from_bytes(values[at : at + dtype.size], "little")):
-            changed = values[:at] + bits.to_bytes(dtype.size, "little") + values[at + dtype.size :]
-            if outputs_of(case, {**case.inputs, name: changed}) != wanted:
-                shown += 1
-                break
-    lanes = len(values) // dtype.size
+    lanes = len(case.inputs[name]) // dtype.size
+    shown = len(shown_lanes(case, name))
     if "shuffle" in case.name or "any" in case.name or "all" in case.name:
         assert lanes // 2 < shown
     else:
         size = case.program.workgroup_size[0]
         assert shown == lanes - (lanes // size * -(-size // 32) if "exclusive" in case.name else 0)
+
+
+def shown_lanes(case: OperatorCase, name: str) -> set[int]:
+    """The lanes of which another value changes an output; one lane of each part is changed at a time."""
+    dtype, wanted = element_of(case, name), usual_outputs(case.name)
+    values = elements(dtype, case.inputs[name])
+    parts, shown = parts_of(case, len(values)), set[int]()
+    for place in range(max(map(len, parts))):
+        lanes = [part[place] for part in parts if place < len(part)]
+        choices = {lane: other_values(case.name, dtype, values[lane]) for lane in lanes}
+        for number in range(max(map(len, choices.values()))):
+            changed = values.copy()
+            for lane in choices.keys() - shown:
+                changed[lane] = choices[lane][number]
+            data = b"".join(bits.to_bytes(dtype.size, "little") for bits in changed)
+            found = outputs_of(case, {**case.inputs, name: data})
+            shown |= {part[place] for part in parts if place < len(part) and differ(found, wanted, part, len(values))}
+            if shown >= choices.keys():
+                break
+    return shown
+
+
+def parts_of(case: OperatorCase, lanes: int) -> list[range]:
+    """The subgroups where no lane sees those of another one, else all lanes as one part."""
+    size = case.program.workgroup_size[0]
+    if not case.name.startswith("subgroup"):
+        return [range(lanes)]
+    return [
+        range(group + at, group + min(at + 32, size)) for group in range(0, lanes, size) for at in range(0, size, 32)
+    ]
+
+
+def differ(found: Mapping[str, bytes], wanted: Mapping[str, bytes], part: range, lanes: int) -> bool:
+    """Whether outputs differ: those of some lanes, which have as many elements each, or all of them."""
+    for name, data in wanted.items():
+        width = len(data) // lanes
+        own = slice(None) if len(part) == lanes else slice(part.start * width, part.stop * width)
+        if found[name][own] != data[own]:
+            return True
+    return False
 
 
 def other_values(name: str, dtype: ScalarType, bits: int) -> Sequence[int]:

@@ -16,7 +16,7 @@ from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.queries import BatchedQueries
 
-SEEDS: Final = 2_000 if SOAK else 18
+SEEDS: Final = 2_000 if SOAK else 40
 PARTS: Final = 4
 COUNT: Final = 5
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import pytest
+
+from vyre.app.calibration import experiments
 from vyre.domain.launch_costs import CostSource, LaunchCosts, Measured, Provenance
 from vyre.policies.launching.execution_prices import ExecutionMode
+from vyre.ports.cost_probe import CostExperiment
 
 SOURCE: Final = CostSource("cuda", "a device", "13.0")
 EVERY_MODE: Final = frozenset(ExecutionMode)
@@ -35,3 +39,9 @@ def launch_costs(**ns: int | Measured | None) -> LaunchCosts:
         name: measured(value) if isinstance(value, int) else value for name, value in (usual | ns).items()
     }
     return LaunchCosts(SOURCE, 1_000, **given)
+
+
+def shorten_calibrations(patch: pytest.MonkeyPatch) -> None:
+    """Leaves out the experiments whose kernels stay or wait for others, which an emulated device runs for seconds."""
+    long = (CostExperiment.PERSISTENT, CostExperiment.GRID_BARRIERS)
+    patch.setattr(experiments, "LINES", tuple(line for line in experiments.LINES if line.experiment not in long))

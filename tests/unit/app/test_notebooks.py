@@ -14,6 +14,7 @@ import pytest
 
 import vyre
 from support.cuda.tuned_device import TunedDevice
+from support.launch_costs import shorten_calibrations
 from support.small_programs import saxpy_program, square_program
 from vyre import In, Out, ProgramBuilder, Static, f32, like, u32
 from vyre.app.demo.png import png_bytes
@@ -310,12 +311,15 @@ def test_a_display_that_fails_stops_nothing(notebook: Display, monkeypatch: pyte
         step("")
 
 
-def test_calibration_and_tuning_show_bars(notebook: Display, device: TunedDevice) -> None:
+def test_calibration_and_tuning_show_bars(
+    notebook: Display, device: TunedDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with vyre.open(cache=False) as session:
         session.tune(square_program(), {"x": np.arange(1000, dtype=np.uint32)})
     assert any("checking candidates, 6 of 6" in each for each in notebook.texts)
     assert any("timing candidates" in each for each in notebook.texts)
     notebook.texts.clear()
+    shorten_calibrations(monkeypatch)
     with cuda_machine().open() as session:
         session.calibrate(rounds=5)
     assert "measuring launch costs" in notebook.texts[0]

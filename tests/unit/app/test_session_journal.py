@@ -17,7 +17,7 @@ import pytest
 from dependency_injector import providers
 
 import vyre
-from support.launch_costs import launch_costs, measured
+from support.launch_costs import launch_costs, measured, shorten_calibrations
 from support.limits import LIMIT_S
 from support.small_programs import saxpy_program
 from vyre.adapters.cuda import ids
@@ -293,7 +293,8 @@ def test_an_invalid_program_is_not_explained() -> None:
         session.explain(broken)
 
 
-def test_tuning_calibration_and_prediction_are_recorded(tmp_path: Path) -> None:
+def test_tuning_calibration_and_prediction_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shorten_calibrations(monkeypatch)
     journal, program = DecisionJournal(), saxpy_program()
     inputs: Inputs = {"a": 2.0, "x": np.ones(4096, np.float32), "y": np.ones(4096, np.float32)}
     with vyre.open(MACHINE, cache=tmp_path / "cache", journal=journal) as session:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.command_line import Vyre, vyre_command
-from support.launch_costs import launch_costs
+from support.launch_costs import launch_costs, shorten_calibrations
 from support.small_programs import saxpy_program
 from vyre.adapters.program_files import ProgramForm, render_program
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, from_text, to_text
@@ -25,6 +25,7 @@ MACHINE = ("--backend", "cuda-machine")
 def vyre(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Vyre:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("VYRE_BACKEND", raising=False)
+    shorten_calibrations(monkeypatch)
     monkeypatch.setenv("VYRE_CACHE_DIR", str(tmp_path / "cache"))
     Path("p.vyre").write_bytes(render_program(saxpy_program(), ProgramForm.TEXT))
     Path("barrier.vyre").write_bytes(render_program(load("basics.p24_grid_sync").program(), ProgramForm.TEXT))

@@ -65,7 +65,11 @@ PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(JOBS)
 test: $(VENV)/.dev ## a part of every area of the test-suite, in a few minutes; its last line says what it left out
 	$(PYTEST) --dist worksteal --quick
 
-check: lint types typecompleteness contracts embedding package suite ## what CI runs
+CHECKS := lint types typecompleteness contracts embedding package
+
+check: $(VENV)/.dev ## what CI runs: all that runs no test, JOBS at once, then the test-suite
+	+$(MAKE) --jobs=$(JOBS) $(CHECKS)
+	+$(MAKE) suite
 
 suite: $(VENV)/.dev ## the whole test-suite
 	$(PYTEST) --dist worksteal

@@ -33,7 +33,9 @@ def test_every_case_of_the_matrix_agrees(case: Comparable) -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_every_kernel_of_the_gallery_agrees(module: str) -> None:
-    assert [finding.complaint for finding in (compare_example(module, schedule) for schedule in SCHEDULES)] == [""] * 3
+    """In the canonical order and in another one, which its name draws; the campaign has all of them."""
+    for schedule in (SCHEDULES[0], SCHEDULES[1 + crc32(module.encode()) % 2]):
+        assert compare_example(module, schedule).complaint == ""
 
 
 FLIPS = [

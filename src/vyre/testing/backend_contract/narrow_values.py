@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import product
 from typing import Final
 
@@ -111,7 +110,7 @@ def products_and_sums_round_where_it_is_written(bench: Bench, row: tuple[ScalarT
 _WIDE: Final = rows_of(wide_samples(f32))
 
 
-_SEVERAL: Final[dict[str, tuple[ScalarType, ScalarType, Expr, Sequence[Row]]]] = {
+_SEVERAL: Final[dict[str, tuple[ScalarType, ScalarType, Expr, tuple[Row, ...]]]] = {
     "f16_then_bf16": (f32, f32, Narrow(bf16, Narrow(f16, A)), _WIDE),
     "bf16_then_f16": (f32, f32, Narrow(f16, Narrow(bf16, A)), _WIDE),
     "f16_then_f16": (f32, f32, Narrow(f16, Narrow(f16, A)), _WIDE),
@@ -122,7 +121,7 @@ _SEVERAL: Final[dict[str, tuple[ScalarType, ScalarType, Expr, Sequence[Row]]]] =
 
 
 @NARROW.table(_SEVERAL)
-def one_after_the_other(bench: Bench, row: tuple[ScalarType, ScalarType, Expr, Sequence[Row]]) -> None:
+def one_after_the_other(bench: Bench, row: tuple[ScalarType, ScalarType, Expr, tuple[Row, ...]]) -> None:
     """Each conversion rounds on its own."""
     operand, result, value, rows = row
     check(bench, Operation("", "", "", (operand,), result, value), rows)

@@ -20,6 +20,7 @@ from vyre.adapters.system import ProcessEnvironment
 from vyre.adapters.telemetry.application import ApplicationTelemetry
 from vyre.adapters.telemetry.decisions import decision_sink
 from vyre.adapters.telemetry.guarded import GuardedTelemetry, session_telemetry
+from vyre.app import services as services_of
 from vyre.app.asynchrony.admission import USUAL_IN_FLIGHT, checked_in_flight
 from vyre.app.device_passes.passes import DevicePasses
 from vyre.app.journal import DecisionJournal
@@ -31,11 +32,17 @@ from vyre.app.services import backend_services
 from vyre.app.session import Session
 from vyre.app.shadow.opening import with_shadow
 from vyre.app.shadow.settings import Shadow
-from vyre.app.tuning.sources import PinsOption, TuningSources, reference_of, tuning_sources
+from vyre.app.tuning import sources
+from vyre.app.tuning.sources import PinsOption, TuningSources, reference_of
 from vyre.domain.gates import Gate, checked_gates
 from vyre.policies.journal import DecisionSink
+from vyre.ports.artifact_store import ArtifactStore
 from vyre.ports.backend import Backend, BackendCatalog, BackendServices
+from vyre.ports.cost_store import CostStore
 from vyre.ports.support import Environment, Telemetry
+from vyre.ports.tuning_store import TuningStore
+from vyre.ports.verdict_store import VerdictStore
+from vyre.ports.wave_time_store import WaveTimeStore
 
 
 def forced_backend(environment: Environment) -> str | None:
@@ -88,8 +95,20 @@ class Container(containers.DeclarativeContainer):
     )
     threads: providers.Object[int | None] = providers.Object(None)
     affinity: providers.Object[Iterable[int] | None] = providers.Object(None)
+    artifact_store: providers.ThreadSafeSingleton[ArtifactStore | None] = providers.ThreadSafeSingleton(
+        services_of.artifact_store, cache, environment, guarded, decisions
+    )
     services: providers.ThreadSafeSingleton[BackendServices] = providers.ThreadSafeSingleton(
-        backend_services, cache, environment, guarded, decisions, threads, affinity, optimize, device_passes
+        backend_services,
+        cache,
+        environment,
+        guarded,
+        decisions,
+        threads,
+        affinity,
+        optimize,
+        device_passes,
+        artifact_store.provider,
     )
     backend_name: providers.Object[str] = providers.Object(AUTO)
     forced: providers.Callable[str | None] = providers.Callable(forced_backend, environment)
@@ -113,8 +132,26 @@ class Container(containers.DeclarativeContainer):
     )
     pins: providers.Object[PinsOption] = providers.Object(None)
     reference: providers.Factory[Backend] = providers.Factory(reference_of, catalog, guarded)
+    tuning_store: providers.ThreadSafeSingleton[TuningStore | None] = providers.ThreadSafeSingleton(
+        sources.tuning_store, cache, environment, guarded
+    )
+    cost_store: providers.ThreadSafeSingleton[CostStore | None] = providers.ThreadSafeSingleton(
+        sources.cost_store, cache, environment
+    )
+    wave_time_store: providers.ThreadSafeSingleton[WaveTimeStore | None] = providers.ThreadSafeSingleton(
+        sources.wave_time_store, cache, environment
+    )
+    verdict_store: providers.ThreadSafeSingleton[VerdictStore | None] = providers.ThreadSafeSingleton(
+        sources.verdict_store, cache, environment, guarded
+    )
     tuning: providers.ThreadSafeSingleton[TuningSources] = providers.ThreadSafeSingleton(
-        tuning_sources, cache, pins, environment, guarded, reference.provider
+        sources.tuning_sources,
+        pins,
+        reference.provider,
+        tuning_store.provider,
+        cost_store.provider,
+        wave_time_store.provider,
+        verdict_store.provider,
     )
     predict: providers.Object[bool | PredictionConfig] = providers.Object(False)
     gates: providers.Object[tuple[Gate, ...]] = providers.Object(())

@@ -16,7 +16,15 @@ from vyre.app.lease import checked_resident_budget
 from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector
 from vyre.app.services import backend_services
 from vyre.app.session import Session
-from vyre.app.tuning.sources import PinsOption, reference_of, tuning_sources
+from vyre.app.tuning.sources import (
+    PinsOption,
+    cost_store,
+    reference_of,
+    tuning_sources,
+    tuning_store,
+    verdict_store,
+    wave_time_store,
+)
 from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.float_mode import in_default_mode
@@ -99,7 +107,14 @@ def open(
     forced = environment.get(FORCE_VARIABLE)
     catalog = catalog if catalog is not None else load_catalog()
     selector = BackendSelector(catalog, told, forced, services)
-    tuning = tuning_sources(cache, pins, environment, told, partial(reference_of, catalog, told))
+    tuning = tuning_sources(
+        pins,
+        partial(reference_of, catalog, told),
+        partial(tuning_store, cache, environment, told),
+        partial(cost_store, cache, environment),
+        partial(wave_time_store, cache, environment),
+        partial(verdict_store, cache, environment, told),
+    )
     selection = selector.select(backend)
     bind_device_passes(device_passes, selection, catalog, telemetry, environment, cache, threads, affinity)
     if shadow is not None:

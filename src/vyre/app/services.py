@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache as once
+from functools import partial
 from typing import TYPE_CHECKING
 
 from vyre.adapters.disk.configuration import CacheOption, config_of
@@ -26,24 +27,19 @@ def backend_services(
     affinity: Iterable[int] | None = None,
     optimize: bool = True,
     device_passes: DevicePassesOf | None = None,
+    store: Callable[[], ArtifactStore | None] | None = None,
 ) -> BackendServices:
-    """Returns services whose store, configured by ``cache``, is opened when the backend first requests it.
+    """Returns services whose store is opened when the backend first requests it: by ``store``, else as ``cache`` says.
 
     Raises ``InvalidConfig`` for an invalid ``cache``, ``threads`` or ``affinity``.
     """
     config_of(cache)
     host = host_options(threads, affinity)
 
-    @once
-    def artifacts() -> ArtifactStore | None:
-        from vyre.adapters.disk.artifact_store import (
-            open_disk_store,
-        )  # imported on use
-
-        return open_disk_store(cache, environment, telemetry, sink=decisions)
-
+    if store is None:
+        store = partial(artifact_store, cache, environment, telemetry, decisions)
     return BackendServices(
-        artifacts=artifacts,
+        artifacts=once(store),
         telemetry=telemetry,
         decisions=decisions,
         host=host,
@@ -51,3 +47,12 @@ def backend_services(
         device_passes=device_passes,
         environment=environment,
     )
+
+
+def artifact_store(
+    cache: CacheOption, environment: Environment, telemetry: Telemetry, decisions: DecisionSink | None
+) -> ArtifactStore | None:
+    """Returns the store of compiled code; None for a disabled cache."""
+    from vyre.adapters.disk.artifact_store import open_disk_store  # imported on use
+
+    return open_disk_store(cache, environment, telemetry, sink=decisions)

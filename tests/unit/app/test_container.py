@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import numpy as np
 import pytest
@@ -147,6 +149,25 @@ def test_every_argument_reaches_the_session_of_the_container(container: Containe
     container.max_in_flight.override(providers.Object(0))
     with pytest.raises(vyre.InvalidConfig, match="max_in_flight"):
         container.session()
+
+
+STORES: Final = ("artifact_store", "tuning_store", "cost_store", "wave_time_store", "verdict_store")
+
+
+@pytest.mark.parametrize("overridden", STORES)
+def test_a_store_that_is_overridden_alone_is_another(container: Container, tmp_path: Path, overridden: str) -> None:
+    double = object()
+    container.cache.override(providers.Object(tmp_path))
+    container.backend_name.override(providers.Object("reference"))
+    getattr(container, overridden).override(providers.Object(double))
+    with container.session() as session:
+        found = session._sources
+        assert found is not None
+        openers = (session._selection.services.artifacts, found.store, found.costs, found.wave_times, found.verdicts)
+        opened = dict(zip(STORES, (opener() for opener in openers), strict=True))
+        assert all(opener() is each for opener, each in zip(openers, opened.values(), strict=True)), "opened once"
+    assert opened.pop(overridden) is double
+    assert [type(each).__name__[:4] for each in opened.values()] == ["Disk"] * 4
 
 
 def test_threads_and_affinity_reach_the_services(container: Container) -> None:

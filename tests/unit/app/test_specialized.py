@@ -172,7 +172,7 @@ def test_what_cannot_be_compiled_stays_general(
         running(2.5)
     report = running.pipeline.explain()
     assert report.special == 0 and report.state.startswith("it cannot be compiled: ")
-    assert [event.name for event in telemetry.events] == ["vyre.background.failed"], "once"
+    assert [event.name for event in telemetry.events].count("vyre.background.failed") == 1, "once"
 
 
 def test_a_race_that_is_not_won_ends_the_special_code(running: Running) -> None:

@@ -49,40 +49,42 @@ class TuningSources(NamedTuple):
 
 
 def tuning_sources(
-    cache: CacheOption,
     pins: PinsOption,
-    environment: Environment,
-    telemetry: Telemetry,
     reference: Callable[[], Backend],
+    store: Callable[[], TuningStore | None],
+    costs: Callable[[], CostStore | None],
+    wave_times: Callable[[], WaveTimeStore | None],
+    verdicts: Callable[[], VerdictStore | None],
 ) -> TuningSources:
-    """Returns sources that open a store when it is first used; a disabled cache has none.
+    """Returns sources that open each store once, when it is first used.
 
     Raises ``UnreadableFile`` and ``MalformedJson`` for a file of pins.
     """
+    return TuningSources(once(store), reference, once(costs), load_pins(pins), once(wave_times), once(verdicts))
 
-    @once
-    def store() -> TuningStore | None:
-        from vyre.adapters.disk.tuning_store import DiskTuningStore  # imported on use
 
-        settings = cache_settings(cache, environment)
-        return None if settings is None else DiskTuningStore(str(settings.directory), telemetry)
+def tuning_store(cache: CacheOption, environment: Environment, telemetry: Telemetry) -> TuningStore | None:
+    """Returns the store of samples of the tuner; None for a disabled cache."""
+    from vyre.adapters.disk.tuning_store import DiskTuningStore  # imported on use
 
-    @once
-    def costs() -> CostStore | None:
-        from vyre.adapters.disk.cost_store import DiskCostStore
+    settings = cache_settings(cache, environment)
+    return None if settings is None else DiskTuningStore(str(settings.directory), telemetry)
 
-        settings = cache_settings(cache, environment)
-        return None if settings is None else DiskCostStore(str(settings.directory))
 
-    @once
-    def wave_times() -> WaveTimeStore | None:
-        from vyre.adapters.disk.wave_time_store import DiskWaveTimeStore
+def cost_store(cache: CacheOption, environment: Environment) -> CostStore | None:
+    """Returns the store of launch costs; None for a disabled cache."""
+    from vyre.adapters.disk.cost_store import DiskCostStore
 
-        settings = cache_settings(cache, environment)
-        return None if settings is None else DiskWaveTimeStore(str(settings.directory))
+    settings = cache_settings(cache, environment)
+    return None if settings is None else DiskCostStore(str(settings.directory))
 
-    verdicts = once(lambda: verdict_store(cache, environment, telemetry))
-    return TuningSources(store, reference, costs, load_pins(pins), wave_times, verdicts)
+
+def wave_time_store(cache: CacheOption, environment: Environment) -> WaveTimeStore | None:
+    """Returns the store of times of waves; None for a disabled cache."""
+    from vyre.adapters.disk.wave_time_store import DiskWaveTimeStore
+
+    settings = cache_settings(cache, environment)
+    return None if settings is None else DiskWaveTimeStore(str(settings.directory))
 
 
 def verdict_store(cache: CacheOption, environment: Environment, telemetry: Telemetry) -> VerdictStore | None:

@@ -315,6 +315,8 @@ def __dir__() -> list[str]:
 
 _place_functions(
     {
+        "collector_paused": "vyre.adapters.collector.collector_paused",
+        "kept_lines": "vyre.adapters.kept_lines.kept_lines",
         "found_definitions": "vyre.app.dialects.current.definitions_of",
         "warn_of_deprecated": "vyre.app.dialects.current.warn_of_deprecated",
         "deprecated_calls": "vyre.app.dialects.current.deprecated_calls",

@@ -4,7 +4,6 @@ from __future__ import annotations
 import __future__
 
 import ast
-import linecache
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,9 +15,12 @@ from unicodedata import combining, east_asian_width
 
 from vyre.domain.errors import KernelSourceError
 from vyre.domain.float_mode import in_default_mode
+from vyre.domain.lazy_names import FunctionAbove
 from vyre.domain.source_location import SourceLocation
 
 R = TypeVar("R")
+_KEPT_LINES: Final[FunctionAbove[[str, dict[str, object]], list[str]]] = FunctionAbove("kept_lines")
+"""Returns the lines of a file that Python keeps."""
 _MOST_SHOWN: Final = 120
 """The most characters of a line that an error shows."""
 _BEFORE: Final = 40
@@ -132,8 +134,7 @@ def source_of(function: FunctionType) -> Source:
         raise KernelSourceError(
             f"the coroutine `{code.co_name}` cannot become a kernel", fix="write `def` without `async`.", loc=here
         )
-    linecache.checkcache(code.co_filename)
-    known = linecache.getlines(code.co_filename, function.__globals__)
+    known = _KEPT_LINES(code.co_filename, function.__globals__)
     try:
         tree = _definition(code, known) if known else None
     except (RecursionError, MemoryError):

@@ -1,25 +1,13 @@
-"""A pause of Python's cyclic garbage collector while large programs are read or rewritten."""
+"""Times in which large programs are read or rewritten, which an adapter makes shorter."""
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
+from vyre.domain.lazy_names import FunctionAbove
 
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Returns a context in which the cyclic collector does not run; it is restored afterwards.
+if TYPE_CHECKING:
+    from contextlib import _GeneratorContextManager
 
-    Programs have no cycles, so the collector finds nothing; yet every million new nodes make it traverse all of them
-    several times, which takes as long as reading them.  When several threads do so, one that began during another
-    one's pause may see the collector run before it ends: that costs time and changes nothing.
-    """
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
+collector_paused: Final[FunctionAbove[[], _GeneratorContextManager[None]]] = FunctionAbove("collector_paused")
+"""Returns a context, which also decorates functions, in which no garbage is collected: programs have no cycles."""

@@ -128,10 +128,11 @@ class SessionCore:
         except (KeyError, TypeError):  # a cache miss, or an invalid argument without a hash, refused below
             pass
         if type(program) is not Program and isinstance(program, ProgramSource):
-            from vyre.app.kernels.launches import with_geometry
+            from vyre.app.kernels.launches import program_of
 
             shorthand = keywords_of(spec, grid, extent, output_counts, race_check)
-            return self.compile(program.program, config, **with_geometry(program, config, shorthand))
+            whole, config, shorthand = program_of(cast("KernelSource", program), config, shorthand)
+            return self.compile(whole, config, **shorthand)
         if self._lease.is_inherited:
             self._lease.check_process()
         if plain and config is None and type(program) is Program:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import pytest
 
 import vyre
 from support.both_ways import on_reference
-from vyre import In, InOut, KernelSourceError, Static, f32, f64, i32, u32
+from vyre import In, InOut, KernelSourceError, Out, Static, f32, f64, i32, u32
 from vyre.domain.errors import InvalidInput
 
 T = TypeVar("T")
@@ -130,3 +130,32 @@ def test_constraints_and_bounds_are_enforced(variable: Any) -> None:
             on_reference(k, array, array)
         with pytest.raises(InvalidInput, match=message):
             k.specialize(**{variable.__name__: element})
+
+
+def test_specialization_values_name_types_that_no_argument_tells() -> None:
+    @vyre.kernel
+    def doubled(x: In[f32], y: Annotated[Out[T], vyre.like("x")]) -> None:
+        i = vyre.global_id()
+        if i < len(x):
+            y[i] = x[i] * f32(2)
+
+    x = np.arange(5, dtype=np.float32)
+    with vyre.open("reference") as session:
+        for element in (vyre.f16, f32):
+            chosen = {"T": element}
+            results = [
+                session.dispatch(doubled, {"x": x}, spec=chosen),
+                session.dispatch(doubled, {"x": x}, vyre.DispatchConfig(spec=vyre.SpecMap(chosen))),
+                session.submit(doubled, {"x": x}, spec=chosen).result(60),
+                session.compile(doubled, spec=chosen)({"x": x}),
+            ]
+            for result in results:
+                assert result["y"].dtype == element.numpy_name and result["y"].tolist() == (2 * x).tolist()
+        with pytest.raises(InvalidInput, match=r'follows from none of the arguments.*spec=\{"T": f32\}'):
+            session.dispatch(doubled, {"x": x})
+        with pytest.raises(InvalidInput, match=r"`x` of converted holds f32, and S is i32 already"):
+            session.dispatch(converted, {"x": x, "y": x}, spec={"S": i32})
+        with pytest.raises(InvalidInput, match=r"T=3 is no type"):
+            session.dispatch(doubled, {"x": x}, spec={"T": 3})
+        with pytest.raises(vyre.InvalidConfig, match="no specialization constant 'n'"):
+            session.dispatch(doubled, {"x": x}, spec={"T": f32, "n": 3})

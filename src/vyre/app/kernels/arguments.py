@@ -141,12 +141,18 @@ class Arguments:
         )
 
     # ---------------------------------------------------------------- resolving
-    def resolved(self, values: Values, output_counts: Mapping[str, Size] | None = None) -> Resolved:
-        """Returns what follows from the arguments.  ``output_counts``: sizes that the caller gives otherwise.
+    def resolved(
+        self,
+        values: Values,
+        output_counts: Mapping[str, Size] | None = None,
+        chosen: Mapping[str, ScalarType] = MappingProxyType({}),
+    ) -> Resolved:
+        """Returns what follows from the arguments.  ``output_counts``: sizes that the caller gives otherwise;
+        ``chosen``: types of type parameters, which arrays may only confirm.
 
         Raises ``InvalidInput``.
         """
-        types = self._types(values)
+        types = self._types(values, chosen)
         numbers = {name: number for name, value in self._by_name(values) if (number := whole_number(value)) is not None}
         statics = tuple(self.static(name, values[self.names.index(name)]) for name in self.statics)
         shapes: dict[str, Shape] = {}
@@ -235,9 +241,9 @@ class Arguments:
     def _reach(self, program: Program) -> LaneReach:
         return reach_of(program, {name: array.axes for _, name, array in self.arrays})
 
-    def _types(self, values: Values) -> dict[str, ScalarType]:
-        """Returns the types that follow from arrays and then, where none tells, from NumPy scalars."""
-        found: dict[str, ScalarType] = {}
+    def _types(self, values: Values, chosen: Mapping[str, ScalarType]) -> dict[str, ScalarType]:
+        """Returns the types that are chosen, follow from arrays, and then, where none tells, from NumPy scalars."""
+        found = dict(chosen)
         if not self.generic:
             return found
         for place, name, array in self.arrays:
@@ -264,7 +270,7 @@ class Arguments:
             if parameter not in found:
                 raise InvalidInput(
                     f"the type {parameter} of `{self.title}` follows from none of the arguments",
-                    fix="pass a NumPy array or scalar of that type.",
+                    fix=f'pass a NumPy array or scalar of that type, or spec={{"{parameter}": f32}}.',
                 )
             self.check_type(parameter, found[parameter])
         return found

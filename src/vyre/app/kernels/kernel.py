@@ -11,7 +11,15 @@ from vyre.adapters.forks import process_lock
 from vyre.app.kernels.arguments import Arguments
 from vyre.app.kernels.current_session import current_session
 from vyre.app.kernels.entered import ENTERED
-from vyre.app.kernels.launches import KernelLaunch, Launch, LaunchedKernel, Launcher, LaunchSession, planned
+from vyre.app.kernels.launches import (
+    KernelLaunch,
+    Launch,
+    LaunchedKernel,
+    Launcher,
+    LaunchSession,
+    chosen_type,
+    planned,
+)
 from vyre.app.kernels.plans import CallPlan
 from vyre.app.shorthand import Keywords
 from vyre.app.views import as_html
@@ -23,7 +31,7 @@ from vyre.domain.frontend.definition import KernelDefinition, Specialized
 from vyre.domain.frontend.inlined import Inlined
 from vyre.domain.ir import arguments
 from vyre.domain.ir.caller import outside
-from vyre.domain.ir.numpy_scalars import Size, element_type
+from vyre.domain.ir.numpy_scalars import Size
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.printable import shown
@@ -116,7 +124,7 @@ class Kernel(Carried, LaunchedKernel, Generic[P]):
                 loc=outside(),
             )
         given = self.arguments
-        types = tuple(_type_of(name, values[name]) for name in given.generic)
+        types = tuple(chosen_type(name, values[name]) for name in given.generic)
         for name, element in zip(given.generic, types, strict=True):
             given.check_type(name, element)
         statics = tuple(given.static(name, values[name]) for name in given.statics)
@@ -207,13 +215,6 @@ class Kernel(Carried, LaunchedKernel, Generic[P]):
 
 def _remade(function: FunctionType, *arguments: Any) -> Kernel[Any]:
     return Kernel(KernelDefinition(function, *arguments))
-
-
-def _type_of(name: str, given: Any) -> ScalarType:
-    found = given if isinstance(given, ScalarType) else element_type(given)
-    if found is None:
-        raise InvalidInput(f"{name}={shown(given)} is no type", fix=f"write {name}=f32 or the like.")
-    return found
 
 
 @overload

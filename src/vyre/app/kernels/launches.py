@@ -17,7 +17,11 @@ from vyre.app.shorthand import Keywords
 from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidConfig, InvalidInput
 from vyre.domain.ir.buffers import outputs_of
+from vyre.domain.ir.numpy_scalars import element_type
 from vyre.domain.ir.program import Program, ProgramSource
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.printable import shown
+from vyre.domain.specialization import SpecMap, SpecValue
 
 if TYPE_CHECKING:
     from vyre.app.kernels.arguments import Arguments, Resolved, Values
@@ -57,6 +61,10 @@ class LaunchedKernel(ProgramSource):
     @abstractmethod
     def arguments(self) -> Arguments:
         """Returns the parameters, which bind and resolve the arguments of calls."""
+
+    @abstractmethod
+    def specialize(self, **values: Any) -> Program:
+        """Returns the program for types and static values, by name."""
 
     @abstractmethod
     def _run(self, given: tuple[Any, ...], named: Mapping[str, Any], launch: Launch | None) -> Any: ...
@@ -131,7 +139,8 @@ class KernelLaunch:
     ) -> None:
         arguments = kernel.arguments
         counts = dict((config.output_counts if config is not None else None) or {}) | _counts(shorthand)
-        self.resolved: Resolved = arguments.resolved(values, counts)
+        types, config, shorthand = chosen_types(arguments, config, shorthand)
+        self.resolved: Resolved = arguments.resolved(values, counts, types)
         self.specialized: Specialized = kernel._specialized(self.resolved)
         self.program: Program = self.specialized.program
         self.sizes: dict[str, int] = self.resolved.sizes(self.program)
@@ -249,6 +258,49 @@ def with_geometry(source: ProgramSource, config: DispatchConfig | None, shorthan
             )
         found["grid"], found["extent"] = source._launch
     return found
+
+
+def program_of(
+    source: KernelSource, config: DispatchConfig | None, shorthand: Keywords
+) -> tuple[Program, DispatchConfig | None, Keywords]:
+    """Returns the program of a kernel without arguments, with the types that specialization values name, and the config
+    and keywords for it.
+    """
+    kernel = source._kernel if isinstance(source, Launcher) else source
+    types, config, shorthand = chosen_types(kernel.arguments, config, with_geometry(source, config, shorthand))
+    return kernel.specialize(**types) if types else kernel.program, config, shorthand
+
+
+def chosen_types(
+    arguments: Arguments, config: DispatchConfig | None, shorthand: Keywords
+) -> tuple[dict[str, ScalarType], DispatchConfig | None, Keywords]:
+    """Returns the types of type parameters that specialization values name, and the config and keywords without them.
+
+    Raises ``InvalidInput`` for values that are no types of elements.
+    """
+    values: Mapping[str, Any] | None = shorthand.get("spec")
+    if values is None and config is not None:
+        values = config.spec
+    if not arguments.generic or not isinstance(values, Mapping):
+        return {}, config, shorthand
+    chosen = {name: values[name] for name in arguments.generic if name in values}
+    types = {name: chosen_type(name, v.data_type if isinstance(v, SpecValue) else v) for name, v in chosen.items()}
+    if not types:
+        return types, config, shorthand
+    others = {name: value for name, value in values.items() if name not in types} or None
+    if config is None or shorthand.get("spec") is not None:
+        shorthand = shorthand.copy()
+        shorthand["spec"] = others
+        return types, config, shorthand
+    return types, replace(config, spec=others and SpecMap(others)), shorthand
+
+
+def chosen_type(name: str, value: object) -> ScalarType:
+    """Returns the type that a caller names for a type parameter.  Raises ``InvalidInput``."""
+    element = value if isinstance(value, ScalarType) else element_type(value)
+    if element is None:
+        raise InvalidInput(f"{name}={shown(value)} is no type", fix=f"write {name}=f32 or the like.")
+    return element
 
 
 def _arrays(out: OutArrays | None) -> list[tuple[str, Any]]:

@@ -59,6 +59,7 @@ body = """
 [[ops]]
 id = "acme.native"
 category = "C"
+deprecated = "call acme.square."
 inputs = []
 outputs = [["y", "u32"]]
 '''

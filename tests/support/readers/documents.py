@@ -26,6 +26,7 @@ from support.fuzzing.mutations import mixed, of_bytes, of_json, of_tokens
 from support.launch_costs import SOURCE, launch_costs
 from support.readers.registry import TESTS, Reader, programs, reader, scratch
 from support.tuning import tuning_key, tuning_record
+from vyre.adapters import device_files
 from vyre.adapters.evidence_files import DIGEST_DIGITS
 from vyre.adapters.evidence_files import decode as decode_evidence
 from vyre.adapters.evidence_files import encode as encode_evidence
@@ -47,6 +48,7 @@ from vyre.domain.ir.program import Program
 from vyre.domain.ir.upstream import import_upstream
 from vyre.domain.ir.wire_encoder import encode_sections, uleb
 from vyre.domain.sealed_json import SealedForm
+from vyre.domain.signature_files import read_signatures
 from vyre.policies.decision_records import to_lines
 from vyre.testing.conform import certificate
 from vyre.testing.conform.campaign import CaseRecord
@@ -189,6 +191,24 @@ def manifests() -> Reader:
 
     valid = [manifest_fuzzing.VALID.encode()]
     return Reader("manifests", mixed(draw, draw, of_bytes(valid), of_tokens(valid)), manifest_fuzzing.check)
+
+
+@reader
+def device_signatures() -> Reader:
+    """Known devices in TOML: those that are shipped, changed."""
+
+    def read(data: bytes) -> None:
+        reading = read_signatures(data, "fuzz.toml")
+        lines = data.count(b"\n") + 1
+        for found in reading.diagnostics:
+            assert found.code.startswith("E-DEVICE-") and found.fix and found.loc is not None and found.render()
+            assert 1 <= found.loc.line <= lines
+        assert bool(reading.signatures) is not bool(reading.diagnostics)
+
+    folder = Path(device_files.__file__).with_name("devices")
+    valid = [file.read_bytes() for file in sorted(folder.glob("*.toml"))]
+    words = ("true", "-1", "1e400", "9" * 5000, "[" * 300, '"sheet"', "{}", "[]", "[[generations]]", "value", "names")
+    return Reader("device_signatures", mixed(of_bytes(valid), of_tokens(valid), of_tokens(valid, words)), read)
 
 
 # ---- sealed documents

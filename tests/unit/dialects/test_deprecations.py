@@ -17,7 +17,7 @@ from vyre import Deprecation, Dialect, In, InOut, Migration, MigrationFailed, Op
 from vyre.app.cli import main
 from vyre.app.dialects.registry import Registry
 from vyre.domain.dialects.manifests import read_manifest
-from vyre.ir import Binary, BinaryOp, Definition, Expr, Literal, Parameter, ScalarType, Var, Version
+from vyre.ir import Binary, BinaryOp, Definition, EventBuilder, Expr, Literal, Parameter, ScalarType, Var, Version
 
 
 def times(name: str, version: int, *more: Parameter) -> Definition:
@@ -92,6 +92,17 @@ def test_builders_and_kernels_warn_once_at_the_line_that_calls(registry: Registr
     assert (warning.loc.file, warning.loc.line) == (__file__, line)
 
 
+def test_an_event_builder_warns_where_it_takes_the_operation(registry: Registry) -> None:
+    out_of_use(registry)
+    events = EventBuilder("p", workgroup=1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        events.define("acme.twice")
+        events.define(NEW)
+    (told,) = caught
+    assert (told.filename, told.lineno) == (__file__, sys._getframe().f_lineno - 3)
+
+
 def test_validation_warns_of_each_line_from_the_deprecation_on(registry: Registry) -> None:
     program = Program.from_text(TEXT, "p.vyre")
     assert vyre.validate(program).warnings == ()
@@ -137,6 +148,8 @@ def test_commands_tell_what_is_out_of_use_and_what_moved(
     assert f"{path}:7" in (text := capsys.readouterr().out) and "warning[W-OP-DEPRECATED]" in text
     assert main(["run", path, "--in", "y=1,1", "--backend", "reference"]) == 0
     assert "warning[W-OP-DEPRECATED]" in capsys.readouterr().err
+    assert main(["dialects", "list", "acme"]) == 0
+    assert "out of use: call acme.times" in " ".join(capsys.readouterr().out.split())
     moves(registry)
     assert main(["run", path, "--in", "y=1,1", "--backend", "reference"]) == 0
     assert "note: `acme.twice` 1.0.0 became `acme.times` 2.0.0 (3 calls, " in (text := capsys.readouterr().err)

@@ -9,11 +9,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pytest
+from dependency_injector import providers
 
 import vyre
 from support.called_programs import PROGRAMS
 from vyre import Dialect, InvalidConfig, InvalidProgram, Operation, Program, RefusedByGate, gates
 from vyre.app.cli import main
+from vyre.app.container import Container
 from vyre.app.dialects import current
 from vyre.app.dialects.registry import Registry
 from vyre.domain.dialects.manifests import read_manifest
@@ -185,6 +187,14 @@ def test_a_session_asks_before_it_compiles_and_tells_notes() -> None:
     assert [each.name for each in telemetry.events].count("vyre.gate.note") == 4
     with pytest.raises(InvalidConfig):
         vyre.open("reference", gates=[3])  # type: ignore[list-item]
+
+
+def test_the_container_has_a_provider_for_gates() -> None:
+    container = Container()
+    container.backend_name.override("reference")
+    container.gates.override(providers.Object((gates.changes_at_most(MutationClass.NOTHING),)))
+    with container.session() as session, pytest.raises(RefusedByGate):
+        session.compile(model_of_text("buffer x @0 read_write u32[4]", "x[0u] = 7u"))
 
 
 def test_the_gates_of_a_registry_see_operations_and_the_programs_that_carry_them(

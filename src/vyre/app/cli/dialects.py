@@ -52,15 +52,17 @@ def list_operations(
     snapshot = dialect_registry().snapshot
     wanted = names or list(snapshot.dialects)
     found = [each for name in wanted for each in snapshot.operations_in(name) or _one(snapshot.operation(name), name)]
-    documents = [_operation(each) for each in found]
+    out_of_use = {each.operation: each.note for each in snapshot.out_of_use}
+    documents = [{**_operation(each), "deprecated": out_of_use.get(each.id)} for each in found]
     problems = [each.to_json() for each in snapshot.diagnostics]
     if as_json:
         report.put_json({"operations": documents, "diagnostics": problems})
         return Exit.OK
     table = report.table("operation", "version", "signature", "laws", "meaning")
     for each in documents:
+        meaning = each["summary"] if each["deprecated"] is None else f"out of use: {each['deprecated']}"
         laws = str(len(each["laws"])) if each["laws"] else "-"
-        report.add_row(table, each["id"], each["version"] or "-", each["signature"], laws, each["summary"])
+        report.add_row(table, each["id"], each["version"] or "-", each["signature"], laws, meaning)
     report.put_table(table)
     for diagnostic in snapshot.diagnostics:
         complain(diagnostic.render())

@@ -21,10 +21,10 @@ from vyre.domain.errors import UnfinishedProgram
 from vyre.domain.ir import arguments
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.buffers import NO_HINTS, Access, Buffer, BufferHints, MemoryKind
-from vyre.domain.ir.caller import fail
+from vyre.domain.ir.caller import caller_location, fail
 from vyre.domain.ir.chains import IfChain, Link
 from vyre.domain.ir.definitions import Definition
-from vyre.domain.ir.definitions_in_use import DefinitionsInUse
+from vyre.domain.ir.definitions_in_use import DefinitionsInUse, warn_of_deprecated
 from vyre.domain.ir.numpy_scalars import Size, python_number
 from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.program import Program
@@ -236,12 +236,13 @@ class EventBuilder:
     def define(self, definition: Definition | str) -> Definition:
         """Adds the definition of an operation, or that of an id from the registry, and returns it.
 
-        ``Call`` nodes can name it from then on.
+        ``Call`` nodes can name it from then on.  Warns (``FutureWarning``) of one that is out of use.
         """
         self._check_unbuilt()
-        if isinstance(definition, str):
-            return self._definitions.named(definition)
-        return self._definitions.add(definition)
+        known = self._definitions
+        found = known.named(definition) if isinstance(definition, str) else known.add(definition)
+        warn_of_deprecated(found, caller_location())
+        return found
 
     # -- statements -----------------------------------------------------------------------------------
 

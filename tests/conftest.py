@@ -20,6 +20,9 @@ from support.tiers import RECORD, Stopwatch, quick_part, recorded
 
 QUICK_DIVISOR = 4
 LEFT = pytest.StashKey[tuple[int, int]]()
+COLLECTIONS = 2_000, 10, 50
+"""Thresholds of ``gc``: a process that runs tests keeps millions of objects, and looked at all of them so often that a
+fifth of its time went there.  Tests that are about collections ask for them."""
 
 
 class _Recording:
@@ -41,6 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.set_threshold(*COLLECTIONS)
     if config.getoption("--quick"):
         Scale.divisor = QUICK_DIVISOR
     if config.getoption("--record-seconds") and not hasattr(config, "workerinput"):

@@ -223,7 +223,7 @@ WHY_INERT: Final[dict[str, tuple[str, ...]]] = {
     "says where results go": ("dispatch.out", "dispatch.outputs"),
     "refuses what is too much, or wrong": (
         *("config.step_budget", "config.race_check", "config.timeout_s", "config.max_output_bytes", "cuda.pool_bytes"),
-        *("dispatch.race_check", "open.max_in_flight", "open.resident_budget"),
+        *("dispatch.race_check", "open.gates", "open.max_in_flight", "open.resident_budget"),
     ),
     "permits other bytes": ("config.ulp_budget",),
     "is of other backends": (

@@ -19,7 +19,7 @@ RESULTS: Final = Path(__file__).parents[2] / "benchmarks" / "results"
 chunks = st.integers(1, 7)
 
 
-@examples(100)
+@examples(50)
 @given(case=cases(traps=True), chunk=chunks)
 def test_order_independent_programs_agree_for_any_chunk(case: Case, chunk: int) -> None:
     for size in (chunk, None):
@@ -27,7 +27,7 @@ def test_order_independent_programs_agree_for_any_chunk(case: Case, chunk: int) 
 
 
 @pytest.mark.parametrize("order", [Order.ATOMIC, Order.RACY])
-@examples(60)
+@examples(30)
 @given(data=st.data())
 def test_other_programs_agree_one_workgroup_at_a_time(order: Order, data: st.DataObject) -> None:
     case = data.draw(cases(order=order, traps=True))

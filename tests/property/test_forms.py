@@ -43,7 +43,7 @@ FORMS = (via_text, via_wire, via_json)
 
 
 @pytest.mark.parametrize("form", FORMS)
-@examples(60)
+@examples(30)
 @given(case=any_cases())
 def test_a_program_reads_back_equal(form: Callable[[Program], Program], case: Case) -> None:
     again = form(case.program)
@@ -117,7 +117,7 @@ small_programs = st.sampled_from(SMALL).map(lambda case: case.program)
 seeds = st.integers(0, 1 << 32)
 
 
-@examples(300)
+@examples(150)
 @given(program=small_programs, seed=seeds)
 def test_mutated_wire_is_read_or_refused(program: Program, seed: int) -> None:
     source = random.Random(seed)
@@ -133,7 +133,7 @@ def test_mutated_wire_is_read_or_refused(program: Program, seed: int) -> None:
             decode_or_refuse(sealed(mutated(source, body, alphabet), names, version))
 
 
-@examples(150)
+@examples(75)
 @given(body=st.binary(max_size=200), names=st.binary(max_size=60))
 def test_random_sections_are_read_or_refused(body: bytes, names: bytes) -> None:
     decode_or_refuse(body + names)
@@ -168,14 +168,14 @@ def parse_or_refuse(text: str) -> None:
 TEXT_ALPHABET = b" \n\t(){}[]<>=+-*/%&|^~!,.:;@#\"\\'0123456789abcdefilnortuxy_\x00\x7f"
 
 
-@examples(300)
+@examples(150)
 @given(program=small_programs, seed=seeds)
 def test_mutated_text_is_read_or_refused(program: Program, seed: int) -> None:
     data = mutated(random.Random(seed), program.to_text().encode("utf-8", "surrogatepass"), TEXT_ALPHABET)
     parse_or_refuse(data.decode("utf-8", "replace"))
 
 
-@examples(150)
+@examples(75)
 @given(text=st.text(max_size=120))
 def test_random_text_is_read_or_refused(text: str) -> None:
     parse_or_refuse(text)
@@ -212,7 +212,7 @@ def json_sites(value: Any) -> list[tuple[Any, Any]]:
     return found
 
 
-@examples(300)
+@examples(150)
 @given(program=small_programs, seed=seeds, junk=json_values)
 def test_mutated_json_is_read_or_refused(program: Program, seed: int, junk: Any) -> None:
     source = random.Random(seed)
@@ -234,7 +234,7 @@ def test_mutated_json_is_read_or_refused(program: Program, seed: int, junk: Any)
     read_json_or_refuse(value)
 
 
-@examples(100)
+@examples(50)
 @given(value=json_values)
 def test_random_json_is_read_or_refused(value: Any) -> None:
     read_json_or_refuse(value)

@@ -34,7 +34,7 @@ def without_grid_barriers(program: Program) -> Program:
     return program
 
 
-@examples(120)
+@examples(60)
 @given(case=st.sampled_from(Order).flatmap(lambda order: cases(order=order, work=4000)))
 def test_in_one_workgroup_a_grid_barrier_is_a_barrier(case: Case) -> None:
     assume(len(plan_grid_sync(case.program)) > 1)
@@ -45,7 +45,7 @@ def test_in_one_workgroup_a_grid_barrier_is_a_barrier(case: Case) -> None:
     assert oracle(split) == oracle(unsplit)
 
 
-@examples(150)
+@examples(75)
 @given(case=cases(work=4000), seed=seeds)
 def test_more_barriers_change_no_order_independent_result(case: Case, seed: int) -> None:
     source = random.Random(seed)
@@ -65,7 +65,7 @@ def _inserted(program: Program, at: int, stmt: Any) -> Program:
     return spliced(program, ("body", at), (stmt, program.body[at]))
 
 
-@examples(60)
+@examples(30)
 @given(case=st.sampled_from(Order).flatmap(lambda order: cases(order=order, work=4000)))
 def test_segments_are_valid_programs_over_the_same_buffers(case: Case) -> None:
     for segment in plan_programs(plan_grid_sync(case.program)):

@@ -88,7 +88,7 @@ def digest_or_none(program: Program) -> bytes | None:
         return None
 
 
-@examples(300)
+@examples(150)
 @given(case=any_cases(work=1500), seed=seeds)
 def test_every_field_of_the_body_is_in_the_digest(case: Any, seed: int) -> None:
     source = random.Random(seed)
@@ -105,7 +105,7 @@ def test_every_field_of_the_body_is_in_the_digest(case: Any, seed: int) -> None:
     assert digest != program.digest, f"{field_of(program, path)}: {value!r} -> {new!r}"
 
 
-@examples(150)
+@examples(75)
 @given(case=any_cases(work=1500), seed=seeds)
 def test_statements_are_in_the_digest(case: Any, seed: int) -> None:
     source = random.Random(seed)
@@ -132,7 +132,7 @@ def renaming(program: Program, fields: frozenset[tuple[str, str]], source: rando
     return dict(zip(names, new, strict=True))
 
 
-@examples(150)
+@examples(75)
 @given(case=any_cases(work=1500), seed=seeds)
 def test_nothing_else_is_in_the_digest(case: Any, seed: int) -> None:
     source = random.Random(seed)
@@ -161,7 +161,7 @@ def _shuffled(source: random.Random, buffers: tuple[Buffer, ...]) -> list[Buffer
     return source.sample(buffers, len(buffers))
 
 
-@examples(60)
+@examples(30)
 @given(case=any_cases(work=1500))
 def test_a_region_means_what_a_block_means(case: Any) -> None:
     program: Program = case.program

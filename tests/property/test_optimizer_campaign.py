@@ -40,7 +40,7 @@ def test_a_wrong_pass_is_found_and_reduced(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr(optimizer_fuzzing, "PASSES", {"wrong": wrong})
     monkeypatch.setattr(optimizer_fuzzing, "DEFAULT_ORDER", ("wrong",))
     campaign = OptimizerCampaign()
-    campaign.run(100, record=tmp_path / "record.json")
+    campaign.run(20, record=tmp_path / "record.json")
     assert campaign.failed_seeds and len(campaign.failures) == len(campaign.failed_seeds)
     assert "difference" in campaign.failures[0] and "body {" in campaign.failures[0]
     monkeypatch.undo()

@@ -84,7 +84,7 @@ def _with_new(program: Program, path: Any, value: Any) -> Program:
         return program
 
 
-@examples(400)
+@examples(200)
 @given(case=any_cases(work=1500), donor=st.integers(0, 500), seed=st.integers(0, 1 << 32))
 def test_a_broken_program_gets_a_report(case: Case, donor: int, seed: int) -> None:
     source = random.Random(seed)
@@ -102,7 +102,7 @@ def test_a_broken_program_gets_a_report(case: Case, donor: int, seed: int) -> No
         assert caught.value.report is report
 
 
-@examples(100)
+@examples(50)
 @given(case=any_cases(work=1500))
 def test_a_report_belongs_to_the_meaning_not_to_the_object(case: Case) -> None:
     report = validate(case.program)

@@ -12,7 +12,7 @@ from vyre.domain.ir.text import print_program
 from vyre.domain.validation.validator import validate
 
 _GROUPS, _LANES = 2, 4
-_SEEDS = range(2500)
+_SEEDS = range(1000)
 
 
 def _accepted(codes: set[str], *extras: Extra) -> Iterator[Program]:

@@ -275,7 +275,7 @@ def test_no_race_is_noted_where_there_is_none(order: Order) -> None:
 
 
 @pytest.mark.thorough
-@examples(300)
+@examples(150)
 @given(case=cases())
 def test_no_race_is_noted_in_a_program_without_any(case: Case) -> None:
     assert "L003" not in codes_of(case.program)
@@ -361,7 +361,7 @@ def _with_literal(draw: st.DrawFn) -> tuple[T, int]:
     return dtype, draw(st.sampled_from([low, low + 1, 0, 1, high - 1, high]) | st.integers(low, high))
 
 
-@examples(200)
+@examples(100)
 @given(
     operand=_with_literal(), operator=st.sampled_from((*_COMPARISONS, BinaryOp.MIN, BinaryOp.MAX)), left=st.booleans()
 )

@@ -113,7 +113,7 @@ _buffers = st.lists(
 ).map(tuple)
 
 
-@examples(100)
+@examples(50)
 @given(_buffers, st.tuples(_ints, _ints, _ints), _bodies)
 def test_any_program_gets_a_report(buffers: Any, workgroup: Any, body: Any) -> None:
     program = Program(buffers, workgroup, body)

@@ -308,6 +308,10 @@ def test_backends_lists_every_candidate(vyre: Vyre) -> None:
     assert {c["id"] for c in report["candidates"]} >= {"reference", "reference-scalar"}
     assert report["chosen"] == "reference-scalar"
     assert all(c["reason"] for c in report["candidates"])
+    (scalar,) = [c for c in report["candidates"] if c["id"] == "reference-scalar"]
+    assert (scalar["profile"]["max_workgroup_size"], scalar["profile"]["timing_quality"]) == ([32768] * 3, "host_only")
+    assert scalar["lacks"] == ["vyre.node.indirect_dispatch"]
+    assert "vyre.subgroup_shuffle" in scalar["operations"]
     assert vyre("backends", "--backend", "nope").code == 3
 
 
@@ -315,6 +319,8 @@ def test_doctor_runs_a_kernel_on_every_backend(vyre: Vyre) -> None:
     findings = {f["check"]: f for f in vyre("doctor", "--json").json}
     assert "self-test passed" in findings["backend reference-scalar"]["found"]
     assert {"python", "vyre", "numpy", "auto"} <= set(findings)
+    assert "max_workgroup_size [32768, 32768, 32768]" in findings["reference-scalar profile"]["found"]
+    assert findings["reference-scalar operations"]["found"].endswith("without vyre.node.indirect_dispatch")
     assert "backend reference-scalar" in vyre("doctor").out
 
 

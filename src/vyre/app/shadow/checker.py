@@ -9,7 +9,7 @@ from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendError, BackendUnavailable
 from vyre.domain.host_options import NO_HOST_OPTIONS, HostOptions
 from vyre.domain.ir.program import Program
-from vyre.domain.op_ids import required_ops
+from vyre.domain.missing import missing_from
 from vyre.ports.backend import Backend, BackendCatalog, BackendRegistration, BackendRole, BackendServices
 
 ONE_THREAD: Final = HostOptions(threads=1)
@@ -84,8 +84,8 @@ def check_comparable(program: Program, config: DispatchConfig, checker: Backend)
         raise Incomparable(program, f"ulp_budget={config.ulp_budget} allows other bytes", always=False)
     if order_sensitive(program):
         raise Incomparable(program, "its results depend on the order of atomics", always=True)
-    if missing := required_ops(program) - checker.supported_ops:
-        raise Incomparable(program, f"backend `{checker.id}` lacks {', '.join(sorted(missing))}", always=True)
+    if missing := missing_from(program, checker.profile, checker.supported_ops, config):
+        raise Incomparable(program, f"backend `{checker.id}` lacks {'; '.join(map(str, missing))}", always=True)
 
 
 class Incomparable(Exception):

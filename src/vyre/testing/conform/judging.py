@@ -12,7 +12,7 @@ from vyre.domain.evidence.differences import Returned
 from vyre.domain.evidence.differences import differences as first_differences
 from vyre.domain.frozen import frozen
 from vyre.domain.ir.buffers import element_of
-from vyre.domain.op_ids import required_ops
+from vyre.domain.missing import missing_from
 from vyre.domain.printable import one_line
 from vyre.ports.backend import Backend
 from vyre.testing.execution import execute
@@ -93,9 +93,8 @@ def expected_of(reference: Backend, case: Case, rounds: int = ENDLESS) -> Result
 
 def judge(backend: Backend, case: Case, expected: Result) -> Judged:
     """Returns the verdict on a backend, given what the reference said; raises nothing that a backend raises."""
-    lacking = required_ops(case.program) - backend.supported_ops
-    if lacking:
-        return Judged(Judgement.REFUSED, ", ".join(sorted(lacking)))
+    if lacking := missing_from(case.program, backend.profile, backend.supported_ops, case.config):
+        return Judged(Judgement.REFUSED, ", ".join([missing.name for missing in lacking]))
     try:
         found = result_on(backend, replace(case, config=replace(case.config, timeout_s=TIMEOUT_S)))
     except UnsupportedFeature as error:

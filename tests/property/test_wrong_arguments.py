@@ -154,6 +154,8 @@ class World:
         )
         self.bundle_file = folder / "saxpy.vyrz"
         vyre.build_bundle(SAXPY, self.bundle_file, emitters=aot_emitters(machine_code=False))
+        self.program = folder / "saxpy.vyre"
+        self.program.write_text(SAXPY.to_text())
         self.journal = folder / "decisions.jsonl"
         session.write_journal(self.journal)
         self.evidence = folder / "evidence.zip"
@@ -164,12 +166,13 @@ class World:
         session, out = self.session, {"out": {"no dict"}}
         race = {"program": SAXPY, "inputs": INPUTS, "config": None, "thresholds": None}
         race |= {"variants": {"one": {}, "two": vyre.DispatchConfig(workgroup=32)}}
-        launched = {"inputs": set[str]()}
+        launched, empty = {"inputs": set[str]()}, {"inputs": {"no list", "no tuple", "no dict"}}
         return {
             "dispatch": Row(
                 session.dispatch, BOUND | {"out": None, "outputs": None, "tune": False}, COUNTED | out | launched
             ),
             "compile": Row(session.compile, COMPILED, COUNTED),
+            "missing": Row(session.missing, BOUND, COUNTED | empty),
             "prepare": Row(session.prepare, COMPILED, COUNTED),
             "bind": Row(session.bind, BOUND, COUNTED | launched),
             "bind_resident": Row(
@@ -424,6 +427,13 @@ class World:
                 | {"cache": {"none", "false"} | PATHS, "pins": {"none"}, "predict": FLAGS},
             ),
             "validate": Row(vyre.validate, {"program": SAXPY}),
+            "missing": Row(
+                vyre.missing,
+                BOUND | {"backend": "reference", "catalog": None},
+                COUNTED | {"inputs": {"no list", "no tuple", "no dict"}, "backend": set(), "catalog": {"none"}},
+            ),
+            "read_program": Row(vyre.read_program, {"path": self.program, "migrate": True}, {"path": PATHS}),
+            "device_signatures": Row(vyre.device_signatures, {"environment": None}, {"environment": {*DICTS, "none"}}),
             "emit": Row(
                 vyre.emit, emit, {"target": {"none"}, "assume": EMPTY | {"set"}, "grid_sync": set(), "form": {"none"}}
             ),
@@ -621,8 +631,9 @@ NOT_CALLED: Final = {
     "BoundResidentLaunch", "DataRace", "Explanation", "Explanation.at", "InvalidationReport", "KnownCosts",
     "LanePlace", "LanePlace.of", "LaunchCosts", "LaunchCosts.kernel", "RacingAccess", "SelectionReport",
     "OptimizedProgram", "WrittenBundle", "EvidenceBundle", "EvidenceBundle.bytes_of", "EvidenceReplay",
-    "ShadowReport", "ShadowState", "ShadowState.settle", "ShadowState.wait",
+    "Missing", "ShadowReport", "ShadowState", "ShadowState.settle", "ShadowState.wait",
     # records of dialects, which the registry checks, and tests of their own beside it
+    "StoredProgram",
     "Deprecation", "Dialect", "Lowering", "Lowering.of", "Migration", "Operation", "Operation.lowering", "Operation.of",
     "OperationVersion", "dialect_registry",
     # records of the port, which the application makes and checks

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 from vyre.app.capabilities import missing_on
 from vyre.app.opening import open as open_session
 from vyre.app.selection import AUTO
+from vyre.domain.float_mode import in_default_mode
 
 if TYPE_CHECKING:
     from vyre.app.pipeline import Inputs
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from vyre.ports.backend import BackendCatalog
 
 
+@in_default_mode
 def missing(
     program: ProgramLike,
     backend: str = AUTO,

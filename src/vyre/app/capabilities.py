@@ -32,15 +32,20 @@ def missing_on(
 ) -> tuple[Missing, ...]:
     """Implements ``Session.missing``."""
     session._lease.check_open()
+    left_out = isinstance(inputs, tuple | list | dict) and not inputs
     if type(program) is not Program and isinstance(program, ProgramSource):
-        from vyre.app.kernels.launches import launch_of, with_geometry
+        from vyre.app.kernels.launches import launch_of, program_of
 
         source = cast("KernelSource", program)
-        if len(inputs):
+        if left_out:
+            program, config, shorthand = program_of(source, config, shorthand)
+        else:
             launch = launch_of(source, inputs, config, shorthand)
             program, config, shorthand = launch.program, launch.config, launch.shorthand
-        else:
-            program, shorthand = source.program, with_geometry(source, config, shorthand)
+    elif not left_out and isinstance(program, Program):
+        from vyre.app.host_arrays import HostInputs
+
+        HostInputs(program).values(inputs)
     merged = merged_for(program, config, **cast("dict[str, Any]", shorthand))
     backend = (session._race_checks.lease if merged.race_check else session._lease).backend
     lowered = session._lowered(valid_program(program), merged).program

@@ -7,21 +7,25 @@ from typing import Final
 
 from vyre.adapters.device_files import PATH_VARIABLE, SignatureTable, signature_table
 from vyre.adapters.system import ProcessEnvironment
+from vyre.adapters.telemetry.guarded import expect_methods
 from vyre.app.tuning.keys import source_of
 from vyre.domain.device import DeviceProfile
 from vyre.domain.device_signature import DeviceSignature
+from vyre.domain.float_mode import in_default_mode
 from vyre.ports.backend import Backend
 from vyre.ports.support import Environment
 
 _UUID: Final = re.compile(r" [0-9a-f]{32}$")
 
 
+@in_default_mode
 def device_signatures(environment: Environment | None = None) -> SignatureTable:
     """Returns the known devices: those of the directories in ``VYRE_DEVICE_PATH``, then those that vyre ships.
 
     Its ``diagnostics`` say what is wrong with files, which are left out; nothing is raised.
     """
     environment = ProcessEnvironment() if environment is None else environment
+    expect_methods("environment", environment, "get")
     return signature_table(environment.get(PATH_VARIABLE))
 
 

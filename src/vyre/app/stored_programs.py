@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
 from vyre.adapters.files import read_file
 from vyre.adapters.program_files import parse_program_file
+from vyre.domain.arguments import expect, path_of
 from vyre.domain.diagnostics import Diagnostic
 from vyre.domain.dialects.migration import MigratedProgram, MovedCalls
 from vyre.domain.float_mode import in_default_mode
@@ -28,14 +28,15 @@ class StoredProgram(NamedTuple):
 
 
 @in_default_mode
-def read_program(path: PathLike[str] | str, *, migrate: bool = True) -> StoredProgram:
+def read_program(path: Path | str, *, migrate: bool = True) -> StoredProgram:
     """Reads the program of a file in text, wire or JSON, and moves it to the newest registered operations.
 
     ``migrate``: False keeps the program as it was stored, as ``Program.from_text`` and its like do.  The program need
     not be valid.  Raises ``UnreadableFile``, ``MalformedText``, ``MalformedWire``, ``MalformedJson``, and
     ``MigrationFailed`` and ``UnknownOperation`` where a registered migration leads nowhere.
     """
-    path = Path(path)
+    path = path_of("path", path)
+    expect("migrate", migrate, bool, "True or False")
     loaded = parse_program_file(read_file(path), path)
     program, moved = migration_of(loaded.program) if migrate else MigratedProgram(loaded.program)
     return StoredProgram(program, moved, deprecated_in(program), loaded.notes)

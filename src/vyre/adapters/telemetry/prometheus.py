@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from vyre.adapters.forks import process_lock
 from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidConfig
+from vyre.domain.float_mode import public_in_default_mode
 from vyre.domain.ir.numpy_scalars import python_number
 from vyre.domain.printable import shown
 from vyre.ports.interrupts import sealed
@@ -101,6 +102,7 @@ class Ratio(NamedTuple):
     lookups: int
 
 
+@public_in_default_mode()
 class PrometheusTelemetry:
     """Counts and times everything for Prometheus: ``text()`` is a page, and so is ``session.metrics_text()``.
 

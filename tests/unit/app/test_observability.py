@@ -127,6 +127,11 @@ def test_structlog_is_told_of_sessions_dispatches_and_decisions() -> None:
     told = {entry["event"]: entry for entry in capture.entries}
     assert told["vyre.failed"]["log_level"] == "error"
     assert told["vyre.failed"]["dispatch"] == 1
+    capture.entries.clear()
+    with vyre.open("cpu", cache=False, telemetry=told_to) as session, pytest.raises(vyre.UnsupportedFeature):
+        session.compile(square, race_check=True)
+    refused = [entry for entry in capture.entries if entry["event"] == "vyre.failed"]
+    assert [entry["log_level"] for entry in refused] == ["info"]  # it is the caller's, who is told
     assert len({entry["session"] for entry in capture.entries}) == 1
     assert {"vyre.session.opened", "vyre.pipeline.prepared", "vyre.decision"} <= told.keys()
 

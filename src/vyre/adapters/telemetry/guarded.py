@@ -12,6 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, cast
 
 from vyre.adapters.telemetry.application import ApplicationTelemetry
+from vyre.domain.errors import ErrorCode
 from vyre.ports.support import NullTelemetry
 
 if TYPE_CHECKING:
@@ -27,6 +28,11 @@ ATTACHED_EVENTS: Final = 16
 """The events that an error gets."""
 CURRENT_DISPATCH: Final[ContextVar[int | None]] = ContextVar("vyre_dispatch", default=None)
 """The number, in its session, of the dispatch under way in this context, where dispatches are counted."""
+_REFUSALS: Final = frozenset(
+    (ErrorCode.INVALID_INPUT, ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_FIELD, ErrorCode.INVALID_PROGRAM,
+     ErrorCode.INVALID_RESOURCE, ErrorCode.UNSUPPORTED_FEATURE, ErrorCode.REFUSED_BY_GATE, ErrorCode.QUEUE_FULL)
+)  # fmt: skip
+"""What a caller is refused before anything runs; it is told to the caller, who may expect it."""
 _SESSIONS: Final = count(1)
 _PLAIN: Final = (str, int, float, bool, type(None))
 
@@ -131,7 +137,8 @@ class GuardedTelemetry:
         kind = type(error).__name__
         self.failures[backend, kind] += 1
         self.count("vyre.failures", backend=backend, error=kind)
-        self.event("vyre.failed", level="error", backend=backend, what=what, error=kind, message=error.message)
+        level = "info" if error.code in _REFUSALS else "error"
+        self.event("vyre.failed", level=level, backend=backend, what=what, error=kind, message=error.message)
         error.recent = self.recent()[-ATTACHED_EVENTS:]
 
     def _warn(self, place: int, method: str, name: str, error: Exception) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -14,6 +15,7 @@ from support.small_programs import case_of
 from vyre.domain.dialects.laws.law import Law
 from vyre.domain.dialects.laws.subgroups import SubgroupLaw
 from vyre.domain.errors import VyreError
+from vyre.domain.ir import nodes
 from vyre.domain.ir.buffers import Access
 from vyre.domain.ir.expr import Binary, Literal
 from vyre.domain.ir.operators import BinaryOp
@@ -68,6 +70,7 @@ LEFT = "for i in 0u .. 3u {\nout[i] = 1u\nif i == n % 2u { break }\n}"
 SUMMED = "let x = n\nfor i in 0u .. 3u {\nout[i] = x * 3u\nx := x + 1u\n}"
 SHUFFLED = "out[gid.x] = subgroup_shuffle(gid.x, 0u)"
 FULL = SubgroupLaw("false.full", "subgroup_ballot(true)", "-1", frozenset({ScalarType.U32}))
+NOTHING_IMPURE = SimpleNamespace(**{**vars(nodes), "IMPURE": frozenset()})
 FAULTS = [
     Fault("folding", "folding.folded", _adds_one),
     Fault(
@@ -75,7 +78,7 @@ FAULTS = [
         "known_conditions.KnownConditions.learn",
         _learn_the_opposite,
     ),
-    Fault("branches", "branches.IMPURE", frozenset(), "if atomic_add(count, 0u, 1u) >= 0u { out[0u] = 1u }"),
+    Fault("branches", "branches.ir", NOTHING_IMPURE, "if atomic_add(count, 0u, 1u) >= 0u { out[0u] = 1u }"),
     Fault("narrowing", "narrowing._fits", lambda value: True, "out[0u] = cast<u32>((cast<i32>(n % 3u) - 5i) / 2i)"),
     Fault("forwarding", "forwarding._are_apart", lambda one, other: True, ALIASED),
     Fault("forwarding", "forwarding._Forwarding.repeated", lambda walk, stmt: walk.body(stmt.body), REPEATED),
@@ -91,7 +94,7 @@ FAULTS = [
     Fault("strength", "strength.OPPOSITE", {op: op for op in BinaryOp}, "if not(n < 3u) { out[0u] = 1u }"),
     Fault("strength", "subgroup_rules.SubgroupRules._is_uniform", lambda rules, node: True, SHUFFLED),
     Fault("strength", "subgroup_rules.SUBGROUP_LAWS", (FULL,), "out[gid.x] = subgroup_ballot(true)"),
-    Fault("folding", "folding.IMPURE", frozenset(), "out[0u] = atomic_add(count, 0u, 1u) * 0u"),
+    Fault("folding", "folding.ir", NOTHING_IMPURE, "out[0u] = atomic_add(count, 0u, 1u) * 0u"),
     Fault("copies", "flow.FlowRewriter.touch", lambda walk, key: None),
     Fault("inlining", "inlining._Inlining._may_move", lambda walk, pending: True),
     Fault("inlining", "inlining._Inlining.is_unchanged", lambda walk, keys, since: True),

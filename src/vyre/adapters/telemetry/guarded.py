@@ -12,13 +12,13 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, cast
 
 from vyre.adapters.telemetry.application import ApplicationTelemetry
-from vyre.domain.errors import ErrorCode
+from vyre.domain.errors import ErrorCode, Event
 from vyre.ports.support import NullTelemetry
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from vyre.domain.errors import Event, VyreError
+    from vyre.domain.errors import VyreError
     from vyre.ports.support import Environment, Telemetry
 
     Ranges = Callable[[str], AbstractContextManager[object]]
@@ -53,8 +53,6 @@ class RecentEvents(NullTelemetry):
 
     def event(self, name: str, /, *, level: str = "info", **fields: object) -> None:
         """Keeps an event; what is no number and no text among its fields is kept as text."""
-        from vyre.domain.errors import Event
-
         plain = {key: value if type(value) in _PLAIN else str(value) for key, value in fields.items()}
         self._events.append(Event(name, level, plain, self.now_s()))
 

@@ -127,6 +127,10 @@ class Session(
         self, program: ProgramLike, config: DispatchConfig | None = None, **shorthand: Unpack[Keywords]
     ) -> None:
         """Validates and compiles ahead of the first dispatch; launches nothing.  ``shorthand`` as for ``compile``."""
+        if type(program) is not Program and isinstance(program, ProgramSource):
+            from vyre.app.kernels.launches import program_of
+
+            program, config, shorthand = program_of(cast("KernelSource", program), config, shorthand)
         self.compile(program, config, **shorthand)
 
     def bind(

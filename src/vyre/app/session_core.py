@@ -128,10 +128,12 @@ class SessionCore:
         except (KeyError, TypeError):  # a cache miss, or an invalid argument without a hash, refused below
             pass
         if type(program) is not Program and isinstance(program, ProgramSource):
-            from vyre.app.kernels.launches import program_of
+            from vyre.app.kernels.launches import check_covered, program_of
 
+            source = cast("KernelSource", program)
             shorthand = keywords_of(spec, grid, extent, output_counts, race_check)
-            whole, config, shorthand = program_of(cast("KernelSource", program), config, shorthand)
+            whole, config, shorthand = program_of(source, config, shorthand)
+            check_covered(source, whole, config, shorthand)
             return self.compile(whole, config, **shorthand)
         if self._lease.is_inherited:
             self._lease.check_process()

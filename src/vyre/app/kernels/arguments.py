@@ -188,7 +188,7 @@ class Arguments:
         None where that says nothing, so that elements are counted as for any program.  Raises ``InvalidConfig`` for ids
         along several axes, some of which reach no array plainly.
         """
-        reach = self._reach(program)
+        reach = self.reach(program)
         if not self._has_axes and reach.reads <= {0}:
             return None
         sizes = {name: shapes[name] if array.axes > 1 else (prod(shapes[name]),) for _, name, array in self.arrays}
@@ -226,7 +226,7 @@ class Arguments:
         groups = grid_of_extent(axes_of("extent", extent), size) if grid is None else axes_of("grid", grid)
         meant = f"{self.title}[x, y] counts workgroups along x and y, and lanes are @vyre.kernel(workgroup=...)"
         for axis, count in enumerate(groups):
-            if axis and count > 1 and axis not in self._reach(program).reads:
+            if axis and count > 1 and axis not in self.reach(program).reads:
                 raise InvalidConfig(
                     f"{self.title} gets {count} workgroups along {'xyz'[axis]}, and reads no id along that axis",
                     fix=f"{meant}: write {self.title}[{groups[0]}], or {self.title}.over(n) for n lanes.",
@@ -238,7 +238,8 @@ class Arguments:
             warn_explicit(text, UserWarning, outside().file, outside().line, registry=_WARNED)
         return None
 
-    def _reach(self, program: Program) -> LaneReach:
+    def reach(self, program: Program) -> LaneReach:
+        """Returns the indices that the ids of a kernel's ``program`` reach."""
         return reach_of(program, {name: array.axes for _, name, array in self.arrays})
 
     def _types(self, values: Values, chosen: Mapping[str, ScalarType]) -> dict[str, ScalarType]:

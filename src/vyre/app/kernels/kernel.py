@@ -17,6 +17,7 @@ from vyre.app.kernels.launches import (
     LaunchedKernel,
     Launcher,
     LaunchSession,
+    check_covered,
     chosen_type,
     planned,
 )
@@ -138,12 +139,14 @@ class Kernel(Carried, LaunchedKernel, Generic[P]):
         """Compiles the kernel ahead of its first call, on ``session`` or on the one that a call would use.
 
         ``values``: types and static values, as for ``specialize``.  The pipeline takes the inputs of the program, which
-        are those of the kernel and the sizes of arrays of several axes.
+        are those of the kernel and the sizes of arrays of several axes.  Raises ``InvalidConfig`` for a kernel with ids
+        along y or z if the config does not say how many lanes it has: ``session.prepare(kernel)`` asks for none.
         """
         from vyre.app.session import Session
 
         expect("session", session, (Session, type(None)), "a Session, or None")
         program = self.specialize(**values) if values else self.program
+        check_covered(self, program, config, Keywords())
         return (current_session() if session is None else session).compile(program, config)
 
     # ------------------------------------------------------------ calls

@@ -271,6 +271,22 @@ def program_of(
     return kernel.specialize(**types) if types else kernel.program, config, shorthand
 
 
+def check_covered(source: KernelSource, program: Program, config: DispatchConfig | None, shorthand: Keywords) -> None:
+    """Raises ``InvalidConfig`` where lanes of a kernel cannot be counted without its arguments, along y or z.
+
+    The grid that is inferred for a program extends along x alone, and would leave out most of what the kernel does.
+    """
+    workgroup = (config and config.workgroup) or program.workgroup_size
+    if _has_geometry(config, shorthand) or max(workgroup[1:]) > 1:  # a workgroup of several axes needs a grid anyway
+        return
+    axis = max(source.arguments.reach(program).reads, default=0)
+    if axis:
+        raise InvalidConfig(
+            f"`{source.arguments.title}` has ids along {'xyz'[axis]}, and no arguments that tell how many lanes it has",
+            fix="give extent=(x, y) or grid=(x, y), or pass the kernel itself to dispatch, bind, submit or prepare.",
+        )
+
+
 def chosen_types(
     arguments: Arguments, config: DispatchConfig | None, shorthand: Keywords
 ) -> tuple[dict[str, ScalarType], DispatchConfig | None, Keywords]:

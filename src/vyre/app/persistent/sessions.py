@@ -65,11 +65,16 @@ class SessionPersistence(SessionAsynchrony):
         if type(program) is Program or not isinstance(program, ProgramSource):
             jobs = open_jobs(self.compile(program, config, **shorthand), None)
         else:
+            from vyre.app.kernels.launches import program_of
             from vyre.app.persistent.kernel_jobs import KernelJobs
 
-            plan = partial(self._compiled_launch, program, config=config, shorthand=shorthand)
-            usual = self.compile(program, config, **shorthand) if inputs is None else plan(inputs)[0]
-            arguments = cast("KernelSource", program).arguments
+            plan, source = partial(self._compiled_launch, program, config=config, shorthand=shorthand), program
+            if inputs is None:
+                program, config, shorthand = program_of(cast("KernelSource", source), config, shorthand)
+                usual = self.compile(program, config, **shorthand)
+            else:
+                usual = plan(inputs)[0]
+            arguments = cast("KernelSource", source).arguments
             jobs = KernelJobs(open_jobs(usual, None), arguments, plan, open_jobs)
         if inputs is not None:
             jobs.open_for(inputs)

@@ -553,3 +553,29 @@ def test_empty_views_are_arrays_of_every_kind(backend: str) -> None:
         for shape in ((0, 4), (4, 0)):
             assert rows(np.zeros(shape, np.float32)).shape == shape
             rows(np.zeros(shape, np.float32), np.zeros(shape, np.float32)[:])
+
+
+# ---------------------------------------------------------------- without arguments
+@vyre.kernel
+def raised_along_y(p: In[f32, Literal[2]], q: Out[f32, Literal[2], like("p")]) -> None:
+    row = vyre.global_id(1)
+    for c in range(p.shape[1]):
+        q[row, c] = p[row, c] + 1
+
+
+def test_a_pipeline_of_a_kernel_covers_what_it_is_told_or_is_refused() -> None:
+    """The grid of a program extends along x; one lane along y would leave out every row but the first."""
+    p = np.zeros((40, 30), np.float32)
+    with vyre.open("reference") as session:
+        session.prepare(raised_along_y)  # it launches nothing
+        for compiled in (session.compile, session.specialize, lambda kernel: kernel.compile(session)):
+            with pytest.raises(InvalidConfig, match=r"has ids along y, and no arguments that tell .*Fix: give extent"):
+                compiled(raised_along_y)
+        pipelines = [
+            session.compile(raised_along_y, extent=(1, 40)),
+            session.compile(raised_along_y.over((1, 40))),
+            raised_along_y.compile(session, vyre.DispatchConfig(grid=(1, 40))),
+        ]
+        for pipeline in pipelines:
+            assert pipeline({"p": p})["q"].reshape(p.shape).tolist() == (p + 1).tolist()
+        assert session.dispatch(raised_along_y, {"p": p})["q"].tolist() == (p + 1).tolist()

@@ -5,15 +5,16 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from contextvars import ContextVar, copy_context
 from typing import Final, ParamSpec
 
 P = ParamSpec("P")
-_CALLING: Final = threading.local()
+_CALLING: Final[ContextVar[bool]] = ContextVar("vyre_calling_back", default=False)
 
 
 def is_calling_back() -> bool:
-    """Returns whether the calling thread runs such a function."""
-    return getattr(_CALLING, "depth", 0) > 0
+    """Returns whether such a function runs here."""
+    return _CALLING.get()
 
 
 def call_back(callback: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -> None:
@@ -21,10 +22,13 @@ def call_back(callback: Callable[P, object], /, *args: P.args, **kwargs: P.kwarg
 
     On the main thread it raises what is no ``Exception``: that may be of a signal handler, such as Ctrl-C.
     """
-    depth = getattr(_CALLING, "depth", 0)
-    try:
-        _CALLING.depth = depth + 1
+
+    def call() -> None:
+        _CALLING.set(True)
         callback(*args, **kwargs)
+
+    try:
+        copy_context().run(call)  # which forgets that it runs, wherever an interrupt ends it
     except BaseException as error:
         thread = threading.current_thread()
         if not isinstance(error, Exception) and thread is threading.main_thread():
@@ -33,5 +37,3 @@ def call_back(callback: Callable[P, object], /, *args: P.args, **kwargs: P.kwarg
             threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, thread)))
         except BaseException:
             sys.__excepthook__(type(error), error, error.__traceback__)
-    finally:
-        _CALLING.depth = depth

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from types import FrameType
 from typing import Any
 from weakref import ref
 
@@ -16,6 +18,7 @@ from support.cpu.backends import ADD, ENDLESS, CountedTools, backend_of
 from support.cpu.pool import until
 from support.limits import LIMIT_S
 from support.llvm import NEEDS_LLVM
+from vyre.adapters import callbacks
 from vyre.adapters.callbacks import call_back, is_calling_back
 from vyre.adapters.cpu.runtime import pending as pending_module
 from vyre.adapters.cpu.runtime.pending import SLOT_BYTES, CpuAsync, CpuPending, Slot
@@ -246,6 +249,33 @@ def test_callbacks_are_known_while_they_run() -> None:
         call_back(call_back, inner)
     threading.excepthook = hook
     assert (seen, is_calling_back()) == ([True], False)
+
+
+def test_an_interrupt_at_any_line_of_a_callback_leaves_none_under_way() -> None:
+    lines = 0
+
+    def interrupt(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal lines
+        if frame.f_code.co_filename != callbacks.__file__:
+            return None
+        if event == "line":
+            lines += 1
+            if lines == interrupted:
+                raise KeyboardInterrupt
+        return interrupt
+
+    for interrupted in range(1, 20):
+        lines, tracer = 0, sys.gettrace()
+        try:
+            sys.settrace(interrupt)
+            with suppress(KeyboardInterrupt):
+                call_back(lambda: None)
+        finally:
+            sys.settrace(tracer)
+        assert not is_calling_back(), interrupted
+        if lines < interrupted:
+            break
+    assert 2 < interrupted < 19
 
 
 def test_a_worker_runs_what_was_not_measured(backend: Backend) -> None:

@@ -9,13 +9,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from vyre.adapters.forwarding import ForwardsPreparation, ForwardsStepLimits, is_preparable
 from vyre.adapters.telemetry.guarded import CURRENT_DISPATCH, GuardedTelemetry
 from vyre.domain.errors import BackendError
-from vyre.ports.execution import CacheCounters, CompiledPipeline, CompileResult, PreparablePipeline
+from vyre.ports.execution import CacheCounters, CompiledPipeline, CompileResult
 
 if TYPE_CHECKING:
     from vyre.domain.dispatch import DispatchConfig, DispatchTiming
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         BoundResidentStep,
         PendingDispatch,
         PipelineCompiler,
+        PreparablePipeline,
         ProgramExecutor,
         ResidentBinder,
         ResidentExecutor,
@@ -196,25 +197,11 @@ class _Counted:
         )
 
 
-class _Preparable(_Counted):
+class _Preparable(ForwardsPreparation, _Counted):
     """``PreparablePipeline`` whose dispatches are counted."""
 
     __slots__ = ()
     _inner: PreparablePipeline
-
-    def is_prepared(self, input_nbytes: tuple[int, ...], /) -> bool:
-        """Implements ``PreparablePipeline.is_prepared``."""
-        return self._inner.is_prepared(input_nbytes)
-
-    def prepare(self, input_nbytes: tuple[int, ...], /) -> None:
-        """Implements ``PreparablePipeline.prepare``."""
-        self._inner.prepare(input_nbytes)
-
-
-@cache
-def _kind_of(inner: type[CompiledPipeline]) -> type[_Counted]:
-    methods = (getattr(inner, name, None) for name in ("is_prepared", "prepare"))
-    return _Preparable if all(map(callable, methods)) else _Counted
 
 
 class _Compiler:
@@ -230,7 +217,8 @@ class _Compiler:
         seconds = (time.perf_counter_ns() - began) / 1e9
         watch = self._watch
         watch.telemetry.observe("vyre.compile.seconds", seconds, backend=watch.backend, cache=made.cache.value)
-        return made._replace(pipeline=_kind_of(type(made.pipeline))(made.pipeline, program, config, watch))
+        kind = _Preparable if is_preparable(type(made.pipeline)) else _Counted
+        return made._replace(pipeline=kind(made.pipeline, program, config, watch))
 
     def cache_counters(self) -> CacheCounters:
         """Implements ``PipelineCompiler.cache_counters``."""
@@ -390,21 +378,11 @@ class _KeptSteps:
         return ran
 
 
-class _PersistentSteps:
+class _PersistentSteps(ForwardsStepLimits):
     """``PersistentSteps`` whose runs are counted."""
 
     def __init__(self, inner: PersistentSteps, watch: _Watch) -> None:
         self._inner, self._watch = inner, watch
-
-    @property
-    def workers(self) -> int:
-        """Implements ``PersistentSteps.workers``."""
-        return self._inner.workers
-
-    @property
-    def most_steps(self) -> int:
-        """Implements ``PersistentSteps.most_steps``."""
-        return self._inner.most_steps
 
     def keep(self, parts: Sequence[Sequence[Sequence[ResidentStep]]], /) -> KeptSteps:
         """Implements ``PersistentSteps.keep``."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Final
 
+from vyre.adapters.forwarding import ForwardsPreparation, is_preparable
 from vyre.app.gated import Gate, GatedPipeline
 from vyre.app.shadow.checker import Incomparable, check_comparable
 from vyre.app.shadow.comparing import Outcome, mismatch
@@ -153,7 +154,8 @@ class ShadowedCompiler:
             made = self._made_now(program, config)
         else:
             made = self._inner.compile(program, config)
-        pipeline = _kind_of(type(made.pipeline))(made.pipeline, program, config, self, gate)
+        kind = ShadowedPreparable if is_preparable(type(made.pipeline)) else ShadowedPipeline
+        pipeline = kind(made.pipeline, program, config, self, gate)
         return CompileResult(pipeline, made.cache, made.phases, made.reason)
 
     def fallback(self, program: Program, config: DispatchConfig) -> CompiledPipeline | None:
@@ -229,26 +231,11 @@ class ShadowedPipeline(GatedPipeline):
         return self._compiler.samples.run(self.program, self.config, inputs, outputs, self.usual, number)
 
 
-class ShadowedPreparable(ShadowedPipeline):
+class ShadowedPreparable(ForwardsPreparation, ShadowedPipeline):
     """``PreparablePipeline`` of which dispatches are sampled."""
 
     __slots__ = ()
     _inner: PreparablePipeline
-
-    def is_prepared(self, input_nbytes: tuple[int, ...], /) -> bool:
-        """Implements ``PreparablePipeline.is_prepared``."""
-        return self._inner.is_prepared(input_nbytes)
-
-    def prepare(self, input_nbytes: tuple[int, ...], /) -> None:
-        """Implements ``PreparablePipeline.prepare``."""
-        self._inner.prepare(input_nbytes)
-
-
-@cache
-def _kind_of(inner: type[CompiledPipeline]) -> type[ShadowedPipeline]:
-    """Returns the class for pipelines of another class: whether that can be prepared takes long to find out."""
-    methods = (getattr(inner, name, None) for name in ("is_prepared", "prepare"))
-    return ShadowedPreparable if all(map(callable, methods)) else ShadowedPipeline
 
 
 class ShadowedExecutor:

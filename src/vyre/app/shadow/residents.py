@@ -9,6 +9,7 @@ from functools import partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar
 
+from vyre.adapters.forwarding import ForwardsStepLimits
 from vyre.app.shadow.checker import Incomparable, check_comparable
 from vyre.app.shadow.comparing import Mismatch
 from vyre.app.shadow.service import Found, ShadowService
@@ -392,21 +393,11 @@ class _ShadowedBound:
         self._bound.close()
 
 
-class ShadowedSteps:
+class ShadowedSteps(ForwardsStepLimits):
     """``PersistentSteps`` of which runs are sampled."""
 
     def __init__(self, inner: PersistentSteps, samples: ResidentSamples) -> None:
         self._inner, self._samples = inner, samples
-
-    @property
-    def workers(self) -> int:
-        """Implements ``PersistentSteps.workers``."""
-        return self._inner.workers
-
-    @property
-    def most_steps(self) -> int:
-        """Implements ``PersistentSteps.most_steps``."""
-        return self._inner.most_steps
 
     def keep(self, parts: Sequence[Sequence[Sequence[ResidentStep]]], /) -> KeptSteps:
         """Implements ``PersistentSteps.keep``."""

@@ -1,4 +1,4 @@
-"""``vyre.missing``: what a backend, for which no session is open, lacks for a program."""
+"""``vyre.missing`` says what a backend lacks for a program, without an open session."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _REFUSALS: Final = frozenset(
     (ErrorCode.INVALID_INPUT, ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_FIELD, ErrorCode.INVALID_PROGRAM,
      ErrorCode.INVALID_RESOURCE, ErrorCode.UNSUPPORTED_FEATURE, ErrorCode.REFUSED_BY_GATE, ErrorCode.QUEUE_FULL)
 )  # fmt: skip
-"""What a caller is refused before anything runs; it is told to the caller, who may expect it."""
+"""The codes of errors that are raised before anything runs; the caller gets the exception, and may expect it."""
 _SESSIONS: Final = count(1)
 _PLAIN: Final = (str, int, float, bool, type(None))
 
@@ -83,7 +83,7 @@ class GuardedTelemetry:
 
     def __init__(self, *inner: Telemetry, now_s: Callable[[], float] = time.time, ranges: Ranges | None = None) -> None:
         self.ranges: Final = ranges
-        """What opens named ranges in the timeline of a profiler; None without one."""
+        """Returns a function that opens a named range in the timeline of a profiler; None without a profiler."""
         self.session: Final = next(_SESSIONS)
         ring = next((each for each in inner if isinstance(each, RecentEvents)), None)
         self._ring: Final = RecentEvents(now_s=now_s) if ring is None else ring

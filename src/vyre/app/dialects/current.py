@@ -17,7 +17,7 @@ from vyre.domain.ir.program import Program
 from vyre.domain.source_location import SourceLocation
 
 _WARNED: Final[dict[str | tuple[str, type[Warning], int], int]] = {}
-"""What the module `warnings` has shown, by text and line."""
+"""The registry of the module `warnings`, which remembers the warnings that it has shown, by text and line."""
 
 
 @cache

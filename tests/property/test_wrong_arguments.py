@@ -277,6 +277,22 @@ class World:
             ),
         }
 
+    def session_kernel_rows(self) -> dict[str, Row]:
+        session, kernel = self.session, {"program": python_saxpy}
+        inputs = {"inputs": set[str]()}
+        return {
+            f"Session.{method.__name__} of a kernel": Row(method, arguments | kernel, taken)
+            for method, arguments, taken in (
+                (session.dispatch, BOUND, COUNTED | inputs),
+                (session.submit, BOUND, COUNTED | inputs),
+                (session.bind, BOUND, COUNTED | inputs),
+                (session.compile, COMPILED, COUNTED),
+                (session.prepare, COMPILED, COUNTED),
+                (session.persistent, COMPILED, COUNTED),
+                (session.missing, COMPILED, COUNTED),
+            )
+        }
+
     def persistent_rows(self) -> dict[str, Row]:
         if self.native is None:
             return {}
@@ -622,7 +638,7 @@ def problems(label: str, row: Row) -> Iterator[str]:
                     yield f"{label}({name}={kind}): was taken"
 
 
-GROUPS: Final = ("session", "persistent", "object", "function", "value")
+GROUPS: Final = ("session", "session_kernel", "persistent", "object", "function", "value")
 NOT_CALLED: Final = {
     # what vyre hands out
     "DataRaceError", "Diagnostic", "DispatchTiming", "LaunchGeometry", "PredictionReport", "RaceReport", "Report",

@@ -45,6 +45,11 @@ def keywords_of(
     return Keywords(spec=spec, grid=grid, extent=extent, output_counts=output_counts, race_check=race_check)
 
 
+def check_config(config: object) -> None:
+    """Raises ``InvalidConfig`` for anything but a config or None."""
+    expect("config", config, (DispatchConfig, type(None)), "a DispatchConfig, such as DispatchConfig(grid=4)")
+
+
 def merged(
     config: DispatchConfig | None,
     grid: Grid | None,
@@ -54,8 +59,8 @@ def merged(
     race_check: bool = False,
 ) -> DispatchConfig:
     """Returns ``config`` with the given fields set.  Raises ``InvalidConfig`` for a field that the config sets too."""
+    check_config(config)
     base = config if config is not None else DEFAULT_CONFIG
-    expect("config", base, DispatchConfig, "a DispatchConfig, such as DispatchConfig(grid=4)")
     if spec is None and grid is None and extent is None and output_counts is None and race_check is False:
         return base
     passed = {"spec": spec, "grid": grid, "extent": extent, "output_counts": output_counts}

@@ -13,7 +13,7 @@ from vyre.app.kernels.arguments import is_output
 from vyre.app.kernels.plans import LaunchPlan
 from vyre.app.preparing import Key, shorthand_key
 from vyre.app.resident import ResidentArray
-from vyre.app.shorthand import Keywords
+from vyre.app.shorthand import Keywords, check_config
 from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidConfig, InvalidInput
 from vyre.domain.ir.buffers import outputs_of
@@ -137,6 +137,7 @@ class KernelLaunch:
         shorthand: Keywords,
         omitted: Collection[str] = (),
     ) -> None:
+        check_config(config)
         arguments = kernel.arguments
         counts = dict((config.output_counts if config is not None else None) or {}) | _counts(shorthand)
         types, config, shorthand = chosen_types(arguments, config, shorthand)
@@ -157,9 +158,9 @@ class KernelLaunch:
         elif opened:
             self.shorthand["output_counts"] = opened | _counts(shorthand)
         grid, lanes = shorthand.get("grid"), shorthand.get("extent")
-        if config is not None and not (grid or lanes):
+        if config is not None and grid is None and lanes is None:
             grid, lanes = config.grid, config.extent
-        if grid or lanes or not _has_geometry(config, shorthand):
+        if grid is not None or lanes is not None or not _has_geometry(config, shorthand):
             workgroup = None if config is None else config.workgroup
             reached = arguments.launched(self.program, self.resolved.shapes, grid, lanes, workgroup)
             if reached is not None:
@@ -247,8 +248,9 @@ def _key_of(
 def with_geometry(source: ProgramSource, config: DispatchConfig | None, shorthand: Keywords) -> Keywords:
     """Returns a copy of the keywords of a session's method, with the number of workgroups or lanes that ``source`` has.
 
-    Raises ``InvalidConfig`` where ``config`` or ``shorthand`` gives one, too.
+    Raises ``InvalidConfig`` where ``config`` or ``shorthand`` gives one, too, and for a config that is none.
     """
+    check_config(config)
     found = shorthand.copy()
     if isinstance(source, Launcher):
         if _has_geometry(config, shorthand):
@@ -276,6 +278,7 @@ def check_covered(source: KernelSource, program: Program, config: DispatchConfig
 
     The grid that is inferred for a program extends along x alone, and would leave out most of what the kernel does.
     """
+    check_config(config)
     workgroup = (config and config.workgroup) or program.workgroup_size
     if _has_geometry(config, shorthand) or max(workgroup[1:]) > 1:  # a workgroup of several axes needs a grid anyway
         return

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         ShadowReport as ShadowReport, ShadowState as ShadowState, ShadowStatus as ShadowStatus,
     )
     from vyre.app.asking import missing as missing
+    from vyre.app.shorthand import Indirect as Indirect
     from vyre.app.specialized import (
         SpecializationReport as SpecializationReport, SpecializedPipeline as SpecializedPipeline,
     )
@@ -95,7 +96,7 @@ if TYPE_CHECKING:
         DataRaceError as DataRaceError, DeviceLost as DeviceLost, DeviceOutOfMemory as DeviceOutOfMemory,
         DispatchFailed as DispatchFailed, DispatchTimeout as DispatchTimeout,
         DuplicateOperation as DuplicateOperation, ErrorCode as ErrorCode,
-        ForeignCosts as ForeignCosts, InvalidConfig as InvalidConfig,
+        ForeignCosts as ForeignCosts, GridOverflow as GridOverflow, InvalidConfig as InvalidConfig,
         InvalidDialect as InvalidDialect, InvalidField as InvalidField,
         InvalidInput as InvalidInput, InvalidResource as InvalidResource,
         KernelCompileFailed as KernelCompileFailed, KernelSourceError as KernelSourceError,
@@ -213,6 +214,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.session": "Session",
     "vyre.app.shadow.settings": "Shadow",
     "vyre.app.shadow.state": "ShadowReport ShadowState ShadowStatus",
+    "vyre.app.shorthand": "Indirect",
     "vyre.app.specialized": "SpecializationReport SpecializedPipeline",
     "vyre.app.stored_programs": "StoredProgram read_program",
     "vyre.app.transfers.reading": "BoundDownload",
@@ -234,7 +236,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.dispatch": "DispatchConfig DispatchTiming OutputArena",
     "vyre.domain.errors": (
         "BackendError BackendUnavailable BuildError DataRaceError DeviceLost DeviceOutOfMemory DispatchFailed "
-        "DispatchTimeout DuplicateOperation ErrorCode ForeignCosts InvalidConfig InvalidDialect "
+        "DispatchTimeout DuplicateOperation ErrorCode ForeignCosts GridOverflow InvalidConfig InvalidDialect "
         "InvalidField InvalidInput InvalidResource "
         "KernelCompileFailed KernelSourceError MalformedBundle MalformedJson MalformedText "
         "MalformedWire MigrationFailed UnknownOperation "

@@ -967,6 +967,10 @@ BROKEN_SEQUENCES: Final[dict[str, tuple[Break, str]]] = {
     "repetitions are forgotten": (running(lambda s: replace(s, repeat_count=1)), "resident.prefix_repeat_reads.*"),
     "the prefix is repeated": (running(lambda s: replace(s, prefix=s.prefix * 2)), "resident.prefix_repeat_reads.*"),
     "steps go backwards": (running(lambda s: replace(s, prefix=s.prefix[::-1])), "resident.steps_go_in_order"),
+    "grids are known before the steps": (
+        running(lambda s: replace(s, prefix=s.prefix[::-1])),
+        "resident.a_grid_from_memory.*",
+    ),
     "steps are lost": (running(lambda s: replace(s, prefix=s.prefix[:3])), "resident.host_bytes_of_each_step"),
     "configs are ignored": (running(without_configs), "resident.a_step_has_a_config.*"),
     "reads come first": (

@@ -140,6 +140,7 @@ class World:
         self.cache.add("x", X)
         self.queries = session.queries(SAXPY, {"a": 2.0, "x": self.memory})
         self.flag = session.resident(np.zeros(1, np.uint32))
+        self.counts = session.resident(np.ones(3, np.uint32))
         self.tasks: dict[str, Any] = {"first": np.zeros(3, np.uint32), "children": np.zeros(1, np.uint32)}
         self.tasks |= {"hits": session.resident(np.zeros(2, np.uint32))}
         self.drain = vyre.drain_program(handle_task, items="items", pushed="pushed", count="count")
@@ -339,6 +340,7 @@ class World:
                 takes | {"thresholds": set()},
                 refused=True,
             ),
+            "Indirect": Row(vyre.Indirect, {"counts": self.counts, "most": 4}, {"most": {*AXES, "numpy int"}}),
             "StepSequence": Row(self.sequence, {"rounds": 1}, {"rounds": {"one", "zero"}}),
             "StepSequence.explain": Row(
                 self.sequence.explain,

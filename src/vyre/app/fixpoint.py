@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from vyre.adapters.forks import process_lock, refuse_within
+from vyre.app.indirect import grids_of
 from vyre.app.resident import ResidentArray
 from vyre.app.resident_dispatch import BoundWork
 from vyre.app.sequences.description import WRITTEN, Work, describe
@@ -133,7 +134,8 @@ class FixedPoint(Unique):
         self._costs = services.costs
         self._joined: ResidentStep | None = None
         self.plan: Final = self._decided(limit, forced, early_exit, sink)
-        self._run = self._way()
+        run, grids = self._way(), grids_of(lease, work)
+        self._run = run if grids is None else partial(grids.run, run)
 
     def __call__(self) -> FixedPointResult:
         """Runs ``first`` once, then the steps until an iteration leaves the flag at 0, at most ``limit`` times.

@@ -263,11 +263,15 @@ def bind_resident(
 
 
 class BoundWork(NamedTuple):
-    """A step with all its memory, and its launch with all sizes; ``sized`` is the config with the counts of outputs."""
+    """A step with all its memory, and its launch with all sizes; ``sized`` is the config with the counts of outputs.
+
+    ``excess``: the array in which a launch records that it found too large a grid in memory; None for any other.
+    """
 
     step: ResidentStep
     launch: Launch
     sized: DispatchConfig
+    excess: ResidentArray | None = None
 
 
 def bound_work(

@@ -65,6 +65,12 @@ class Result(ForeignResultUse):
             self._names, tuple(arrays), self.timing, self.backend, self._launches, self._lengths, self.resident
         )
 
+    def without_last(self) -> Result:
+        """Returns the result without its last array."""
+        return Result(
+            self._names[:-1], self._arrays[:-1], self.timing, self.backend, self._launches, self._lengths, self.resident
+        )
+
     @property
     def shadow(self) -> ShadowState:
         """Whether the dispatch was sampled by the shadow of its session, and what that has found so far."""

@@ -18,7 +18,7 @@ from vyre.app.queries.sessions import SessionQueries
 from vyre.app.selection import SelectionReport
 from vyre.app.sequences.sessions import SessionSequences
 from vyre.app.session_reports import SessionReports
-from vyre.app.shorthand import Keywords, keywords_of
+from vyre.app.shorthand import Indirect, Keywords, keywords_of
 from vyre.app.transfers.sessions import SessionTransfers
 from vyre.domain.arguments import expect
 from vyre.domain.dispatch import DispatchConfig, OutputArena
@@ -72,7 +72,7 @@ class Session(
         config: DispatchConfig | None = None,
         *,
         spec: Mapping[str, SpecInput] | None = None,
-        grid: Grid | None = None,
+        grid: Grid | Indirect | None = None,
         extent: Grid | None = None,
         output_counts: Mapping[str, Size] | None = None,
         race_check: bool = False,
@@ -89,7 +89,8 @@ class Session(
         ``__array_interface__`` or ``__array__``; numbers may stand in lists.  Masked arrays and missing values are
         refused.  Scalar parameters are Python or NumPy numbers.  ``spec``, ``grid``, ``extent``, ``output_counts``,
         ``race_check``: shorthand for the config fields of that name (giving both is an error); plain numbers in
-        ``spec`` take the type of the constant.  ``out``: arrays by name that receive results, written only if the
+        ``spec`` take the type of the constant.  ``grid`` may be an ``Indirect``, whose counts are read when the launch
+        begins (``GridOverflow`` for too many).  ``out``: arrays by name that receive results, written only if the
         dispatch succeeds; they share memory neither with an input nor with each other.  But the very array that is the
         input of a buffer of kind ``inout`` is updated in place, without a copy on ``cpu``; after an error its contents
         are unspecified, and the error says so.  ``outputs``: an arena that receives all results; the arrays of the
@@ -103,6 +104,11 @@ class Session(
         before anything runs; ``TrapError``, ``StepBudgetExceeded``, ``DataRaceError``, ``DispatchTimeout``,
         ``DispatchFailed`` and other ``BackendError``s from the run.  A failed dispatch has no outputs.
         """
+        if grid is not None and isinstance(grid, Indirect):
+            from vyre.app.indirect import dispatch_indirect
+
+            shorthand = keywords_of(spec, grid.most, extent, output_counts, race_check)
+            return dispatch_indirect(self, self.dispatch, program, inputs, config, shorthand, grid, out, outputs, tune)
         if type(program) is not Program and isinstance(program, ProgramSource):
             shorthand = keywords_of(spec, grid, extent, output_counts, race_check)
             if tune is False:
@@ -152,13 +158,28 @@ class Session(
         return BoundLaunch(pipeline, views, pipeline.shapes(inputs) if shapes is None else shapes)
 
     def bind_resident(
-        self, program: ProgramLike, inputs: Inputs, config: DispatchConfig | None = None, **shorthand: Unpack[Keywords]
+        self,
+        program: ProgramLike,
+        inputs: Inputs,
+        config: DispatchConfig | None = None,
+        *,
+        spec: Mapping[str, SpecInput] | None = None,
+        grid: Grid | Indirect | None = None,
+        extent: Grid | None = None,
+        output_counts: Mapping[str, Size] | None = None,
+        race_check: bool = False,
     ) -> BoundResidentLaunch:
         """Prepares a launch on resident memory once: the cheapest way to run it repeatedly.
 
         Every buffer that the program writes must be bound to a resident array; numbers and host data that it only reads
-        are taken by value.  ``shorthand`` as for ``compile``.
+        are taken by value.  Keywords as for ``dispatch``; the counts of an ``Indirect`` are read in each call.
         """
+        if isinstance(grid, Indirect):
+            from vyre.app.indirect import bind_indirect
+
+            shorthand = keywords_of(spec, grid.most, extent, output_counts, race_check)
+            return bind_indirect(self, program, inputs, config, shorthand, grid)
+        shorthand = keywords_of(spec, grid, extent, output_counts, race_check)
         pipeline, inputs, _ = self._compiled_launch(program, inputs, config, shorthand)
         return pipeline.bind_resident(inputs)
 

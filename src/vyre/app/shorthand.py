@@ -6,14 +6,42 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from vyre.domain.arguments import expect
-from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
-from vyre.domain.errors import InvalidConfig
+from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, axes_of
+from vyre.domain.errors import InvalidConfig, InvalidInput
+from vyre.domain.frozen import frozen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from vyre.app.resident import ResidentArray
     from vyre.domain.names import Grid, Size
     from vyre.domain.specialization import SpecInput, SpecMap
+
+
+@frozen(eq=False)
+class Indirect:
+    """A number of workgroups that a launch finds in memory of the device when it begins.
+
+    ``counts``: a resident array of u32, or a part of one, such as ``sizes[3:6]``; its first three elements are the
+    workgroups along x, y and z, and an axis of 0 runs nothing.  An earlier launch may write them; the launch itself
+    must not.  ``most``: the most workgroups along each axis, as for ``grid``.  A launch that finds more along any axis
+    runs nothing, and ``GridOverflow`` is raised when all is done.
+
+    Raises ``InvalidInput`` for other memory, and ``InvalidConfig`` for a ``most`` that is no grid.
+    """
+
+    counts: ResidentArray
+    most: Grid
+
+    def __post_init__(self) -> None:
+        from vyre.app.resident import ResidentArray
+
+        expect("counts", self.counts, ResidentArray, "a resident array of u32", InvalidInput)
+        if self.counts.dtype != "uint32" or self.counts.nbytes < 12:
+            raise InvalidInput(
+                f"counts is {self.counts!r}", fix="make it with session.resident(numpy.ones(3, numpy.uint32))."
+            )
+        object.__setattr__(self, "most", (*axes_of("most", self.most), 1, 1)[:3])
 
 
 class Keywords(TypedDict, total=False):

@@ -15,6 +15,7 @@ from vyre.domain.printable import shown
 from vyre.domain.races import races_text
 
 if TYPE_CHECKING:
+    from vyre.domain.names import Dim3
     from vyre.domain.races import DataRace
     from vyre.domain.source_location import SourceLocation
 
@@ -43,6 +44,7 @@ class ErrorCode(IntEnum):
     QUEUE_FULL = 1016
     WORK_QUEUE_OVERFLOW = 1017
     REFUSED_BY_GATE = 1018
+    GRID_OVERFLOW = 1019
     BUILD_ERROR = 1101
     MALFORMED_TEXT = 1102
     MALFORMED_WIRE = 1103
@@ -222,6 +224,23 @@ class WorkQueueOverflow(BackendError):
         self.capacity: int = capacity
         self.lost: int = lost
         super().__init__(f"{lost} item(s) found no room in a work queue of {capacity} slots")
+
+
+class GridOverflow(BackendError):
+    """A launch found more workgroups in memory than it may have, and ran none of them; other launches ran.
+
+    ``step`` names it; ``counts`` and ``most`` hold the workgroups along x, y and z.
+    """
+
+    code = ErrorCode.GRID_OVERFLOW
+    default_fix = "raise `most` of its vyre.Indirect, or store smaller counts."
+
+    def __init__(self, *, step: str, counts: Dim3, most: Dim3) -> None:
+        self.step: str = step
+        self.counts: Dim3 = counts
+        self.most: Dim3 = most
+        found, limit = (" x ".join(map(str, sizes)) for sizes in (counts, most))
+        super().__init__(f"{step} found {found} workgroups in memory, and {limit} are its most: it ran none of them")
 
 
 class InvalidInput(BackendError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import DispatchConfig
@@ -14,6 +14,9 @@ from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.size_parameters import size_parameters
 from vyre.domain.launch import Interface, Launch, launch_of
+
+GRID_COUNTS: Final = "grid_counts"
+"""What a program that finds its grid in memory remembers: the position of the buffer with the counts."""
 
 
 class _Resolved(NamedTuple):
@@ -32,6 +35,11 @@ def interface_of(program: Program) -> Interface:
     interface = Interface(plan, program.workgroup_size, driven_by_input, partial(reach_of, program))
     program._cache["interface"] = interface
     return interface
+
+
+def grid_counts(program: Program) -> int | None:
+    """Returns the position, among the buffers of a program of ``indirect_grids``, of its counts; None for any other."""
+    return program._cache.get(GRID_COUNTS)  # type: ignore[return-value]
 
 
 def reach_of(program: Program, axes: Mapping[str, int] | None = None) -> LaneReach:

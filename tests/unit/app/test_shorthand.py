@@ -22,7 +22,7 @@ def keyword_only(function: Callable[..., Any]) -> list[str]:
 
 
 def test_every_function_that_takes_a_config_takes_the_same_keywords() -> None:
-    written_out = {"dispatch", "compile", "race"}  # ``race`` has variants instead
+    written_out = {"dispatch", "compile", "bind_resident", "race"}  # ``race`` has variants instead
     methods = [
         method
         for name, method in inspect.getmembers(vyre.Session, inspect.isfunction)
@@ -32,6 +32,7 @@ def test_every_function_that_takes_a_config_takes_the_same_keywords() -> None:
     for method in methods:
         assert inspect.signature(method).parameters["shorthand"].annotation == "Unpack[Keywords]", method
     assert tuple(keyword_only(vyre.Session.compile)) == NAMES
+    assert tuple(keyword_only(vyre.Session.bind_resident)) == NAMES
     assert set(NAMES) < set(keyword_only(vyre.Session.dispatch))
     assert set(NAMES) < set(inspect.signature(merged_for).parameters)
     assert set(NAMES) < {field.name for field in fields(vyre.DispatchConfig)}

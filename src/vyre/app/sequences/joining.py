@@ -138,7 +138,7 @@ def joined_rounds(
     stages: list[StageCall] = []
     given: list[ResidentStep] = []
     partly = partly_shared((flag, *_bound_by(work.step for work in works)))
-    for number, (step, launch, _) in enumerate(works):
+    for number, (step, launch, *_) in enumerate(works):
         if why := _stands_alone(step, partly, "timeout_s"):
             return f"step {number} is a launch of its own: {why}"
         stages += [stage_of(step, launch, number)] * step.config.launches

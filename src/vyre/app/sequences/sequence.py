@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from vyre.adapters.forks import process_lock
+from vyre.app.indirect import CheckedExecutor, grids_of
 from vyre.app.resident import ResidentArray
 from vyre.app.resident_dispatch import BoundWork
 from vyre.app.sequences.description import describe
@@ -68,6 +69,7 @@ class StepSequence(Closing):
     __slots__ = (
         "__weakref__",
         "_epoch",
+        "_grids",
         "_held",
         "_lock",
         "_names",
@@ -94,6 +96,7 @@ class StepSequence(Closing):
         self._services = services
         self._names = tuple(step.name for step in work.steps)
         self._planner = WorkPlanner(lease.backend, work, wanted, services.costs, services.decisions, services.waves)
+        self._grids: Final = grids_of(lease, work)
         self._held = _Held(lease)
         self._ready: _Ready | None = None
         self._epoch = lease.backend.lifecycle.epoch
@@ -223,10 +226,11 @@ class StepSequence(Closing):
             executor = OneByOne(lease.backend, launches)
         else:
             executor = AsLists(lease.backend, launches, chosen.replayed)
+        exclusive = chosen.one_by_one or bool(chosen.waves) or bool(self._held.memory)
+        if self._grids is not None:
+            executor, exclusive = CheckedExecutor(executor, self._grids), True
         self._held.use(executor)
-        ready = self._ready = _Ready(
-            chosen, executor, chosen.one_by_one or bool(chosen.waves) or bool(self._held.memory)
-        )
+        ready = self._ready = _Ready(chosen, executor, exclusive)
         return ready, allocations, allocated
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vyre.adapters.forks import process_lock
 from vyre.app.session_core import SessionCore
+from vyre.app.shorthand import Indirect
 from vyre.domain.arguments import expect, path_of
 from vyre.ports.interrupts import sealed
 
@@ -170,5 +171,9 @@ class SessionSequences(SessionCore):
 
     def _bound_work(self, step: Step) -> BoundWork:
         """Binds the memory of a step."""
+        if isinstance(step.grid, Indirect):
+            from vyre.app.indirect import indirect_work
+
+            return indirect_work(self, step, step.grid)
         pipeline, inputs, _ = self._compiled_launch(step.program, step.inputs, step.config, step.shorthand)
         return pipeline.resident_work(inputs)

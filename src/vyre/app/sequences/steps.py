@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY
 from typing import NamedTuple, TypeAlias
 
 from vyre.app.pipeline import Inputs
-from vyre.app.shorthand import Keywords
+from vyre.app.shorthand import Indirect, Keywords
 from vyre.domain.arguments import expect, items_of, whole
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidInput
@@ -25,7 +25,7 @@ class Step:
     Every buffer that the program writes is bound to a resident array or a temporary one; other inputs are numbers, host
     data, which is copied when the sequence is made, or resident arrays too.  ``spec``, ``grid``, ``extent``,
     ``output_counts`` and ``race_check`` are the shorthand of ``Session.compile``: fields of the config, given here or
-    there, not in both.
+    there, not in both.  ``grid`` may be an ``Indirect``, whose counts are read when the step begins.
 
     ``after`` holds steps of the same sequence that must run before this one, besides those whose memory it shares.
     """
@@ -35,7 +35,7 @@ class Step:
     config: DispatchConfig | None = None
     _: KW_ONLY
     spec: Mapping[str, SpecInput] | None = None
-    grid: Grid | None = None
+    grid: Grid | Indirect | None = None
     extent: Grid | None = None
     output_counts: Mapping[str, Size] | None = None
     race_check: bool = False
@@ -46,7 +46,7 @@ class Step:
         """Returns the keywords that ``Session.compile`` takes beside program and config."""
         return {
             "spec": self.spec,
-            "grid": self.grid,
+            "grid": self.grid.most if isinstance(self.grid, Indirect) else self.grid,
             "extent": self.extent,
             "output_counts": self.output_counts,
             "race_check": self.race_check,

@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.errors import InvalidInput, InvalidResource, TrapError, UnsupportedFeature, VyreError
+from vyre.domain.indirect_grids import with_indirect_grid
 from vyre.domain.specialization import SpecMap
 from vyre.ports.requests import Readback, Upload
 from vyre.ports.resident_buffer import ResidentBuffer
@@ -359,6 +360,39 @@ def ping_pong(bench: Bench) -> None:
     for _ in range(20):
         values = [(values[(k + 1) % 4] * 3 + 1) & 0xFFFF_FFFF for k in range(4)]
     equal(u32s(into), values)
+
+
+_MARK: Final = """
+    workgroup_size 2, 2, 1
+    buffer y @0 read_write u32[24]
+    body { if num_groups.z == 1u { y[gid.x + gid.y * 6u] = num_groups.x * 10u + num_groups.y } }
+    """
+
+
+class _Counted(NamedTuple):
+    """Counts that an earlier step stores, and what a launch of at most three by two workgroups leaves with them."""
+
+    counts: tuple[int, int, int]
+    marked: list[int]
+    excess: tuple[int, int, int] = (0, 0, 0)
+
+
+@RESIDENT.table(
+    {
+        "some": _Counted((2, 1, 1), [21, 21, 21, 21, 0, 0] * 2 + [0] * 12),
+        "all": _Counted((3, 2, 1), [32] * 24),
+        "none": _Counted((3, 0, 1), [0] * 24),
+        "too_many": _Counted((3, 3, 1), [0] * 24, (3, 3, 1)),
+        "far_too_many": _Counted((1, 1, 0xFFFF_FFFF), [0] * 24, (1, 1, 0xFFFF_FFFF)),
+    }
+)
+def a_grid_from_memory(bench: Bench, row: _Counted) -> None:
+    """A program whose grid is read from memory runs the counts that a step before it stored; too many run nothing."""
+    given, counts, y, excess = bench.holding(*row.counts), bench.allocate(12), bench.allocate(96), bench.allocate(12)
+    store = bench.step(SUM, given, words(0, 0, 0), counts)
+    mark = bench.step(with_indirect_grid(bench.program(_MARK)), y, counts, excess, grid=(3, 2, 1))
+    bench.sequence(prefix=(store, mark))
+    equal((bench.content(y), bench.content(excess)), (row.marked, [*row.excess]))
 
 
 @RESIDENT.case()

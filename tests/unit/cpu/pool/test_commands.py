@@ -52,6 +52,20 @@ def test_every_group_runs_once(pool: WorkerPool, way: str, threads: int, groups:
     assert job.executed == 10
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("counts", "groups"),
+    [((4, 3, 2), 24), ((1, 1, 1), 1), ((2, 3, 1), 10), ((3, 1, 2), 15), ((4, 0, 2), 0), ((0, 9, 9), 1), ((5, 1, 1), 1)],
+)
+def test_memory_counts_the_groups(pool: WorkerPool, threads: int, counts: tuple[int, int, int], groups: int) -> None:
+    """All up to the last one that is counted run, and the first alone where the grid of the frame is too small."""
+    data, held = (c_int64 * 3)(), (c_uint32 * 3)(*counts)
+    frame = (c_int64 * 10)(4, 3, 2, 0, 0, 0, addressof(data), 3, addressof(held), 3)
+    command = Kernel(kernels()["spread"], addressof(frame), 24, 5, threads, counted=8 * 8)
+    assert run(pool, "run", pool.job(CommandList([command]))) is Outcome.COMPLETED
+    assert list(data) == [sum(g + 1 for g in range(groups) if g % 3 == i) for i in range(3)]
+
+
 @pytest.mark.parametrize("threads", [1, 2, 8])
 @pytest.mark.parametrize(
     ("dtype", "operation"),

@@ -2,7 +2,7 @@
 
 A command is sixteen 64-bit words; word 0 is its kind.
     kernel (1)  1 function, 2 frame, 3 groups, 4 groups in a chunk, 5 most threads, 6 scratch bytes,
-                7 privatisation table or 0
+                7 privatisation table or 0, 8 byte offset in the frame of the buffer that counts the groups, or 0
     copy (2)    1 to, 2 from, 3 bytes; the ranges do not overlap
     fill (3)    1 to, 2 byte, 3 bytes
     repeat (4)  1 commands in the body, which follow it, 2 address of a u32 or 0, 3 most rounds, 4 address of a u64
@@ -84,6 +84,9 @@ class Kernel(NamedTuple):
 
     Up to ``threads`` threads take ``grain`` workgroups at a time.  ``scratch_bytes`` is what the kernel needs on each
     thread.  The kernel of a command with a ``table`` is its exclusive variant.  The pool writes the frame's word 3.
+
+    ``counted`` is the byte offset in the frame of a buffer of three u32 that say how many workgroups run along each
+    axis, when the command begins; 0 for none.  The kernel is given all groups up to the last of them.
     """
 
     function: int
@@ -93,6 +96,7 @@ class Kernel(NamedTuple):
     threads: int = 1
     scratch_bytes: int = 0
     table: PrivateTable | None = None
+    counted: int = 0
 
 
 class Copy(NamedTuple):
@@ -198,7 +202,7 @@ class CommandList:
 def _words(command: Command) -> list[int]:
     if isinstance(command, Kernel):
         table = command.table.address if command.table is not None else 0
-        return [at.KERNEL, *command[:6], table]
+        return [at.KERNEL, *command[:6], table, command.counted]
     if isinstance(command, Repeat):
         return [at.REPEAT, len(flat(command.commands)), *command[1:]]
     return [at.COPY if isinstance(command, Copy) else at.FILL, *command]

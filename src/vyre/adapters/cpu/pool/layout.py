@@ -33,6 +33,7 @@ class Command(Record):
     threads: Field[u64] = at(40)
     scratch: Field[u64] = at(48)
     table: Field[Table] = at(56)
+    counted: Field[u64] = at(64)  # the place in the frame of the buffer that says how many workgroups run, or 0
     # copy and fill
     to: Field[Memory] = at(8)
     source: Field[Memory] = at(16)
@@ -50,6 +51,9 @@ class Frame(Record):
     """The argument of a kernel: the grid, the control block, and its buffers."""
 
     BYTES: ClassVar[int] = 48
+    x: Field[u64] = at(0)  # workgroups along each axis
+    y: Field[u64] = at(8)
+    z: Field[u64] = at(16)
     control: Field[Job] = at(24)
     used: Field[Memory] = at(40)  # the counts of steps
     buffers: Inline[Buffer] = at(48)

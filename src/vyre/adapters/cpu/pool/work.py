@@ -133,10 +133,27 @@ def help_others(pool: Pool, context: Context) -> bool:
     return False
 
 
+@inline
+def groups_of(command: Command, frame: Frame) -> u64:
+    """Returns how many workgroups a kernel command runs: those up to the last that memory counts.
+
+    Where that counts more than there are, the first one runs, which records it.
+    """
+    if command.counted == 0:
+        return command.groups
+    counts = cast(Pointer[u32], cast(Buffer, cast(Memory, frame)[command.counted]).address)
+    x, y, z = cast(u64, counts[0]), cast(u64, counts[1]), cast(u64, counts[2])
+    if x > frame.x or y > frame.y or z > frame.z:
+        return 1
+    if x == 0 or y == 0 or z == 0:
+        return 0
+    return ((z - 1) * frame.y + y - 1) * frame.x + x
+
+
 def run_kernel(pool: Pool, job: Job, command: Command, scratch: Memory) -> None:
     """Runs a kernel command with the help of as many workers as it and its job allow."""
     function, frame = command.function, command.frame
-    groups, grain = command.groups, max(command.grain, 1)
+    groups, grain = groups_of(command, frame), max(command.grain, 1)
     frame.control = job
     if groups == 0:
         return

@@ -47,14 +47,33 @@ class StepFrame:
 
     ``used`` counts the loop steps of each lane; None where they are not counted.  ``words`` is its number of words.
     ``plan`` is the order of the kernels of a program with grid loops, whose hidden buffer the frame holds.
+    ``grid_counts`` is the position of the buffer that says how many workgroups run; None without one.
     """
 
-    __slots__ = ("_control", "_counts", "_layout", "_plan", "_used_address", "_words", "address", "used", "words")
+    __slots__ = (
+        "_control",
+        "_counted",
+        "_counts",
+        "_layout",
+        "_plan",
+        "_used_address",
+        "_words",
+        "address",
+        "used",
+        "words",
+    )
 
-    def __init__(self, launch: Launch, step_budget: int | None, plan: KernelPlan | None = None) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        step_budget: int | None,
+        plan: KernelPlan | None = None,
+        grid_counts: int | None = None,
+    ) -> None:
         counts = launch.counts
         self._counts: Final = counts
         self._plan: Final = plan
+        self._counted: Final = 0 if grid_counts is None else 8 * (FRAME_HEAD + 2 * grid_counts)
         hidden = FRAME_HEAD + 2 * len(counts)
         self.words: Final = hidden if plan is None else hidden + 2
         frame = _Frame if self.words <= _FRAME_WORDS else c_uint64 * self.words
@@ -102,6 +121,7 @@ class StepFrame:
                     placement.threads,
                     kernel.scratch_for(launch.nbytes),
                     placement.table,
+                    self._counted,
                 )
                 for function, kernel in zip(loaded.functions, loaded.kernels, strict=True)
             ]

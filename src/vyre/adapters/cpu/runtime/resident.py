@@ -28,6 +28,7 @@ from vyre.adapters.cpu.runtime.slot import owners_of, run_failed
 from vyre.adapters.host.memory import HostBuffer, HostMemory, allocate_aligned, arrays_of, counted_buffers, turn_of
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import InvalidResource
+from vyre.domain.interface import grid_counts
 from vyre.domain.shared_dicts import entries_of
 from vyre.policies.frontiers.fixpoint import FixpointExecutor
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs
@@ -244,7 +245,7 @@ class CpuMemory(HostMemory):
                 else:
                     in_place.append((held, address))
             addresses.append(address)
-        frame = StepFrame(launch, pipeline.config.step_budget, pipeline.kernels)
+        frame = StepFrame(launch, pipeline.config.step_budget, pipeline.kernels, grid_counts(step.program))
         frame.bind(addresses)
         choice = shape.choice
         loaded = choice.module.loaded

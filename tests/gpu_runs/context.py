@@ -68,6 +68,7 @@ CHECK: Final = (
     Group("waves", "check.cooperative:waves", 90),
     Group("fixed-points", "check.cooperative:fixed_points", 90),
     Group("sequences", "check.graphs:graphs", 60),
+    Group("indirect-grids", "check.indirect_grids:indirect_grids", 60),
     Group("e-graphs", "check.egraphs:egraphs", 120),
     Group("asynchrony", "check.asynchrony:asynchrony", 60),
     Group("persistent", "check.persistent:persistent", 90),

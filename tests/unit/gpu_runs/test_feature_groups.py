@@ -40,6 +40,7 @@ CHECKS: Final = (
     "waves",
     "fixed-points",
     "sequences",
+    "indirect-grids",
     "e-graphs",
     "asynchrony",
 )

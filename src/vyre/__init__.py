@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from vyre.app.sequences.sequence import StepSequence as StepSequence
     from vyre.app.sequences.steps import Batch as Batch, Repeat as Repeat, Step as Step
     from vyre.app.sequences.temporary import Temporary as Temporary
+    from vyre.app.speculation import Speculation as Speculation, SpeculationResult as SpeculationResult
     from vyre.app.work_queue import WorkQueue as WorkQueue, WorkQueueResult as WorkQueueResult
     from vyre.domain.cache_config import CacheConfig as CacheConfig, Durability as Durability, Eviction as Eviction
     from vyre.domain.diagnostics import Diagnostic as Diagnostic, Severity as Severity
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
     from vyre.domain.dialects.operations import Dialect as Dialect, Lowering as Lowering, Operation as Operation
     from vyre.domain.dispatch import (
         DispatchConfig as DispatchConfig, DispatchTiming as DispatchTiming, OutputArena as OutputArena,
+        PersistentThreadMode as PersistentThreadMode, SpeculationMode as SpeculationMode,
     )
     from vyre.domain.errors import (
         BackendError as BackendError, BackendUnavailable as BackendUnavailable, BuildError as BuildError,
@@ -165,6 +167,7 @@ if TYPE_CHECKING:
     from vyre.domain.validation.validator import validate as validate
     from vyre.policies.frontiers.fixpoint import FixpointExecutor as FixpointExecutor
     from vyre.policies.launching.queueing import QueueDiscipline as QueueDiscipline
+    from vyre.policies.prediction.confirming import ConfirmWay as ConfirmWay
     from vyre.policies.launching.execution_prices import ExecutionMode as ExecutionMode
     from vyre.policies.tuning.paired_race import RaceThresholds as RaceThresholds
     from vyre.ports.bundles import AotEmitter as AotEmitter, AotTargetId as AotTargetId
@@ -230,10 +233,11 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.sequences.sequence": "StepSequence",
     "vyre.app.sequences.steps": "Batch Repeat Step",
     "vyre.app.sequences.temporary": "Temporary",
+    "vyre.app.speculation": "Speculation SpeculationResult",
     "vyre.app.work_queue": "WorkQueue WorkQueueResult",
     "vyre.domain.cache_config": "CacheConfig Durability Eviction",
     "vyre.domain.diagnostics": "Diagnostic Severity",
-    "vyre.domain.dispatch": "DispatchConfig DispatchTiming OutputArena",
+    "vyre.domain.dispatch": "DispatchConfig DispatchTiming OutputArena PersistentThreadMode SpeculationMode",
     "vyre.domain.errors": (
         "BackendError BackendUnavailable BuildError DataRaceError DeviceLost DeviceOutOfMemory DispatchFailed "
         "DispatchTimeout DuplicateOperation ErrorCode ForeignCosts GridOverflow InvalidConfig InvalidDialect "
@@ -276,6 +280,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.validation.validator": "validate",
     "vyre.policies.frontiers.fixpoint": "FixpointExecutor",
     "vyre.policies.launching.queueing": "QueueDiscipline",
+    "vyre.policies.prediction.confirming": "ConfirmWay",
     "vyre.policies.launching.execution_prices": "ExecutionMode",
     "vyre.policies.tuning.paired_race": "RaceThresholds",
     "vyre.ports.bundles": "AotEmitter AotTargetId",

@@ -16,8 +16,10 @@ import pytest
 
 from support.fixed_points import DISTANCES, Graph, bound
 from support.profiles import SOAK
+from support.speculations import Case
+from support.speculations import bound as bound_speculation
 from support.work_queues import Tree, tree_queue
-from vyre import FixpointExecutor, ProgramBuilder, Session, Step, u32
+from vyre import DeviceLost, FixpointExecutor, ProgramBuilder, Session, Step, u32
 from vyre.adapters.cuda.machine.fault_plan import NO_FAULTS, Fault, FaultPlan
 from vyre.domain.errors import BackendError
 from vyre.testing import CudaMachine, cuda_machine
@@ -131,6 +133,25 @@ def cache(session: Session) -> Run:
     return run
 
 
+def speculation(session: Session) -> Run:
+    """A run that fails commits nothing, unless the device is lost with its memory."""
+    case = Case(tiles=8, width=4, stray=1)
+    y = np.full((8, 4), 9, np.uint32)
+    found = bound_speculation(session, case, case.x(), y)
+
+    def run() -> bytes:
+        found.y.upload(y)
+        try:
+            assert found().committed
+        except BackendError as error:
+            if not isinstance(error, DeviceLost):
+                np.testing.assert_array_equal(found.y.download(), y)
+            raise
+        return bytes(found.y.download().tobytes())
+
+    return run
+
+
 def parts(session: Session) -> Run:
     """A launch on parts of one array, and one in place on an array of the host."""
     whole = session.resident(WORDS)
@@ -157,6 +178,7 @@ FEATURES: Final[Mapping[str, Callable[[Session], Run]]] = {
     "a fixed point in a graph": lambda session: fixed_point(session, FixpointExecutor.WHILE_GRAPH),
     "a cache": cache,
     "parts": parts,
+    "a speculation": speculation,
 }
 
 

@@ -65,6 +65,7 @@ CHECK: Final = (
     Group("queries", "check.transfers:queries", 60),
     Group("packing", "check.transfers:packing", 60),
     Group("work-queues", "check.queues:queues", 90),
+    Group("speculation", "check.speculations:speculations", 60),
     Group("waves", "check.cooperative:waves", 90),
     Group("fixed-points", "check.cooperative:fixed_points", 90),
     Group("sequences", "check.graphs:graphs", 60),

@@ -22,6 +22,7 @@ import pytest
 import vyre
 from support.kinds import AXES, CALLABLE, DICTS, EMPTY, FLAGS, INTS, KINDS, NUMBERS, NUMPY_NUMBERS, PATHS, TEXTS, made
 from support.small_programs import saxpy_program
+from support.speculations import Case
 from support.work_queues import handle_task
 from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.adapters.cuda.runtime.device import CudaOptions
@@ -121,6 +122,16 @@ def awaited(function: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., 
     return wraps(function)(lambda **given: asyncio.run(function(**given)))
 
 
+def speculation_steps(session: vyre.Session, passed: vyre.ResidentArray, confirmed: vyre.ResidentArray) -> list[Any]:
+    x, y, found = session.resident(X[:1]), session.resident(X[:1]), session.temporary(vyre.u32, 1)
+    inputs = (
+        {"x": x, "passed": passed},
+        {"x": x, "found": found, "confirmed": confirmed},
+        {"x": x, "found": found, "y": y},
+    )
+    return [vyre.Step(program, given, grid=1) for program, given in zip(Case(1, 1).programs(), inputs, strict=True)]
+
+
 class World:
     """Everything that has public functions, made once."""
 
@@ -153,6 +164,8 @@ class World:
         self.queue = session.work_queue(
             HANDLE_TASK, self.tasks, items="items", pushed="pushed", count="count", capacity=4
         )
+        self.flags = [session.resident(np.zeros(1, np.uint32)) for _ in range(2)]
+        self.steps = speculation_steps(session, *self.flags)
         self.bundle_file = folder / "saxpy.vyrz"
         vyre.build_bundle(SAXPY, self.bundle_file, emitters=aot_emitters(machine_code=False))
         self.program = folder / "saxpy.vyre"
@@ -218,6 +231,11 @@ class World:
                 | {"capacity": 4, "items_per_launch": None, "total_items": None},
                 {"program": set(), "inputs": set(), "items": set(), "pushed": set(), "count": set()}
                 | {"capacity": {"one"}, "items_per_launch": {"one"}, "total_items": {"one"}},
+            ),
+            "speculate": Row(
+                session.speculate,
+                dict(zip(("prefilter", "confirm", "commit"), self.steps, strict=True))
+                | dict(zip(("passed", "confirmed"), self.flags, strict=True)),
             ),
             "tune": Row(session.tune, BOUND | {"settings": QUICK}, COUNTED | launched),
             "tuned": Row(session.tuned, BOUND, COUNTED | launched),
@@ -675,7 +693,7 @@ NOT_CALLED: Final = {
     "BoundDownload", "Downloaded", "Marked", "TransferReport",
     "FixedPoint", "FixedPointResult", "Explanation.offer", "SequenceRun", "StepSequence.close",
     "Queries", "QueriesPlan", "QueryResults", "ResidentCache", "Temporary", "WorkGroup", "WorkPlan", "WorkQueueResult",
-    "DrainProgram", "ResidencyReport",
+    "DrainProgram", "ResidencyReport", "Speculation", "SpeculationResult",
     "PersistentJobs", "PersistentJobs.call_when_done", "PersistentJobs.in_order_of_end", "PersistentJobs.open_for",
     "PersistentJobs.result", "PersistentJobs.when_done", "Ticket", "JobBatch", "JobBatch.rows_of",
     # calls what can be called, and tells what that raises; refused are all others, in a test of its own

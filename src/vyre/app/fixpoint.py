@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
@@ -126,9 +126,9 @@ class FixedPoint(Unique):
                 fix="repeat steps fewer times in a round.",
             )
         own = self._memory(work)
-        self._first = tuple(_with_memory(step.work, own).step for step in work.first.steps)
+        self._first = tuple(step.work.with_memory(own).step for step in work.first.steps)
         self._works = tuple(
-            again for part in work.parts for again in [_with_memory(step.work, own) for step in part.steps] * part.times
+            again for part in work.parts for again in [step.work.with_memory(own) for step in part.steps] * part.times
         )
         self._steps = tuple(bound.step for bound in self._works)
         self._costs = services.costs
@@ -357,12 +357,6 @@ def _flag_of(changed: ResidentArray) -> ResidentBuffer:
             f"changed is {changed!r}", fix="make it with session.resident(numpy.zeros(1, numpy.uint32))."
         )
     return changed.buffer
-
-
-def _with_memory(bound: BoundWork, memory: Mapping[int, ResidentBuffer]) -> BoundWork:
-    """Returns the launch with memory for the temporary arrays that it binds."""
-    resources = tuple(memory.get(id(resource), resource) for resource in bound.step.resources)
-    return bound._replace(step=replace(bound.step, resources=resources))
 
 
 def _guarded(bound: BoundWork, control: ResidentBuffer) -> ResidentStep:

@@ -38,6 +38,7 @@ from vyre.domain.unique import Closing
 from vyre.ports.cancellation import Cancellation
 from vyre.ports.execution import BoundResidentStep, ResidentExecutor
 from vyre.ports.requests import HostBytes, Readback, ResidentSequence, ResidentStep, Resource, Upload
+from vyre.ports.resident_buffer import ResidentBuffer
 
 _BYTE: Final = np.dtype(np.uint8)
 _BOOL: Final = np.dtype(np.bool_)
@@ -272,6 +273,11 @@ class BoundWork(NamedTuple):
     launch: Launch
     sized: DispatchConfig
     excess: ResidentArray | None = None
+
+    def with_memory(self, memory: Mapping[int, ResidentBuffer]) -> BoundWork:
+        """Returns the launch with memory for the handles that it binds, by their identity."""
+        resources = tuple(memory.get(id(resource), resource) for resource in self.step.resources)
+        return self._replace(step=replace(self.step, resources=resources))
 
 
 def bound_work(

@@ -21,7 +21,7 @@ from vyre.app.session_reports import SessionReports
 from vyre.app.shorthand import Indirect, Keywords, keywords_of
 from vyre.app.transfers.sessions import SessionTransfers
 from vyre.domain.arguments import expect
-from vyre.domain.dispatch import DispatchConfig, OutputArena
+from vyre.domain.dispatch import DispatchConfig, OutputArena, without_mode
 from vyre.domain.errors import InvalidInput, UnsupportedFeature
 from vyre.domain.float_mode import public_in_default_mode
 from vyre.domain.ir.program import Program, ProgramLike, ProgramSource, program_of
@@ -281,14 +281,17 @@ class Session(
         """Returns a pipeline that guesses that scalar parameters keep their values, and runs code specialized to them.
 
         ``parameters``: their names; None: all.  Every call compares the bytes of its own parameters with the guess, and
-        runs the general code unless they are equal, so no result depends on guesses.  ``shorthand`` as for ``compile``.
+        runs the general code unless they are equal, so no result depends on guesses; ``speculation`` of the config
+        forces or disables the special code.  ``shorthand`` as for ``compile``.
+
         Raises what ``compile`` raises, and ``InvalidInput`` where there is no such parameter.
         """
         from vyre.app.specialized import SpecializedPipeline
 
-        general = self.compile(program, config, **shorthand)
+        mode = config.speculation if isinstance(config, DispatchConfig) else None
+        general = self.compile(program, without_mode(config, "speculation") if mode else config, **shorthand)
         return SpecializedPipeline(
-            general, parameters, self.compile, self._background, self._lease.backend, self._decisions
+            general, parameters, self.compile, self._background, self._lease.backend, mode, self._decisions
         )
 
     # ---------------------------------------------------------------- memory

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from vyre.app.background import BackgroundCompiler
     from vyre.app.pipeline import Inputs, OutArrays, Pipeline
     from vyre.app.result import Result
-    from vyre.domain.dispatch import DispatchConfig, OutputArena
+    from vyre.domain.dispatch import DispatchConfig, OutputArena, SpeculationMode
     from vyre.domain.ir.program import Program
     from vyre.ports.backend import Backend
     from vyre.ports.requests import HostBytes
@@ -113,15 +113,16 @@ class SpecializedPipeline(Unique):
         compiled: Callable[[Program, DispatchConfig], Pipeline],
         background: BackgroundCompiler,
         backend: Backend,
+        mode: SpeculationMode | None = None,
         sink: DecisionSink | None = None,
     ) -> None:
-        """``sink`` receives the decisions to compile, and the path of a call where it differs from that of the call
-        before.
+        """``mode`` forces or disables the special code.  ``sink`` receives the decisions to compile, and the path of a
+        call where it differs from that of the call before.
 
         Raises ``InvalidInput`` where a name is not that of a scalar parameter, or the program has none.
         """
         self.general: Final = general
-        self._sink = sink
+        self._sink, self._mode = sink, mode
         self._held = None if sink is None else HeldDecisions(sink)
         self._paths = sifted(self._held, self._turns)
         self._path: SpeculationPath | None = None
@@ -216,7 +217,7 @@ class SpecializedPipeline(Unique):
         if not held:
             return self.general
         guess.hits = min(guess.hits + 1, U32_MAX)
-        inputs = PathInputs(self.general.config.speculation, rate)
+        inputs = PathInputs(self._mode, rate)
         if guess.refused or decide(self._paths, choose_path, inputs).path is not SpeculationPath.SPECIAL:
             return self.general
         if guess.pipeline is None:

@@ -36,7 +36,9 @@ class DeviceProfile:
     Sizes are in bytes, ``mem_bw_gbps`` is in 10^9 bytes per second, and ``max_grid_size`` counts workgroups per axis.
     ``max_shared_memory_bytes`` limits the workgroup buffers of a program, each rounded up to 16 bytes.  ``stores_f16``
     and ``stores_bf16`` say that buffers hold these types and that values are rounded to them; ``supports_f16`` and
-    ``supports_bf16`` that the code computes in them natively.
+    ``supports_bf16`` that the code computes in them natively.  ``supports_speculation`` and
+    ``supports_persistent_threads`` say that a session can speculate and keep programs running; a dispatch by itself can
+    neither.
     """
 
     backend: BackendId

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from enum import Enum, IntEnum
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -29,7 +30,7 @@ U32_MAX: Final = 0xFFFF_FFFF
 
 
 class SpeculationMode(Enum):
-    """Whether the backend may, must or must not run a dispatch speculatively."""
+    """Whether ``Session.speculate`` and ``specialize`` may, must or must not work ahead of what is certain."""
 
     AUTO = "auto"
     FORCE = "force"
@@ -37,7 +38,7 @@ class SpeculationMode(Enum):
 
 
 class PersistentThreadMode(Enum):
-    """Whether the backend may, must or must not run a dispatch on persistent threads."""
+    """Whether ``Session.dispatch_many`` may, must or must not run its items on persistent threads."""
 
     AUTO = "auto"
     FORCE = "force"
@@ -227,6 +228,17 @@ def _counts(counts: object) -> dict[str, int]:
 
 DEFAULT_CONFIG: Final = DispatchConfig()
 _NO_FIXES: Final[Mapping[str, str]] = MappingProxyType({})
+_FORCED_BY: Final = {
+    "speculation": "give it to the confirmer of session.speculate, or to session.specialize.",
+    "persistent_thread": "give it to session.dispatch_many or session.persistent.",
+}
+"""What takes a mode that a dispatch by itself does not have."""
+
+
+@lru_cache(64)
+def without_mode(config: DispatchConfig, name: str) -> DispatchConfig:
+    """Returns the config without the mode ``name``, which the caller heeds: the same object for equal configs."""
+    return replace(config, **{name: None})  # type: ignore[arg-type]  # a field that may be None
 
 
 def refuse_unsupported(
@@ -249,7 +261,7 @@ def refuse_unsupported(
         ("cooperative", config.cooperative, "cooperative launches"),
     ):
         if wanted and name not in honoured:
-            raise UnsupportedFeature(feature=feature, backend=str(backend), fix=fixes.get(name))
+            raise UnsupportedFeature(feature=feature, backend=str(backend), fix=fixes.get(name, _FORCED_BY.get(name)))
 
 
 REMEMBERED_TIMINGS: Final = 64

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         queueing as queueing,
     )
     from vyre.policies.prediction import (
+        confirming as confirming,
         shape_prediction as shape_prediction,
         speculate as speculate,
         trace_jit as trace_jit,
@@ -82,7 +83,7 @@ _HOME: Final[dict[str, str]] = {
         "bindless command_reuse cost_observation execution_prices "
         "fixpoint_iterations grid_sync_mode param_inlining persistent_kernel plan_execution queueing"
     ),
-    "vyre.policies.prediction": "shape_prediction speculate trace_jit",
+    "vyre.policies.prediction": "confirming shape_prediction speculate trace_jit",
     "vyre.policies.stage_fusion": "launch_fusion",
     "vyre.policies.transfer": "packing readback transfers",
     "vyre.policies.tuning": "paired_race successive_halving workgroup_candidates",

@@ -160,6 +160,16 @@ def test_speculation_can_be_switched_off(
     assert not running.special and running.pipeline.explain().special == 0
 
 
+def test_speculation_can_be_forced() -> None:
+    force = DispatchConfig(speculation=SpeculationMode.FORCE)
+    with vyre.open("reference") as session:
+        special = session.specialize(saxpy_program(), config=force)
+        for _ in range(20):
+            np.testing.assert_array_equal(special([2.5, X, Y])["y"], np.float32(2.5) * X + Y)
+            session._background.join()
+        assert special.explain().special > 0
+
+
 def test_what_cannot_be_compiled_stays_general(
     running: Running, compiler: ForgetfulCompiler, telemetry: RecordingTelemetry
 ) -> None:

@@ -37,6 +37,7 @@ CHECKS: Final = (
     "queries",
     "packing",
     "work-queues",
+    "speculation",
     "waves",
     "fixed-points",
     "sequences",

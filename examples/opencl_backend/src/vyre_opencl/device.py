@@ -141,6 +141,7 @@ def profile_of(device: Any) -> DeviceProfile:
         stores_f16=True,
         stores_bf16=True,
         supports_trap_propagation=True,
+        supports_speculation=True,
         allows_host_grid_sync_split=True,
         has_mul_high=True,
         has_shared_memory=True,

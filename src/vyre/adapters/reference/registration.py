@@ -29,6 +29,7 @@ def _profile(backend: BackendId) -> DeviceProfile:
         supports_trap_propagation=True,
         supports_grid_sync=True,
         allows_host_grid_sync_split=True,
+        supports_speculation=True,
         has_mul_high=True,
         has_subgroup_shuffle=True,
         has_shared_memory=True,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Unpack, cast
 from vyre.app.asynchrony.sessions import SessionAsynchrony
 from vyre.app.shorthand import Keywords
 from vyre.domain.arguments import expect, items_of, whole
-from vyre.domain.dispatch import PersistentThreadMode
+from vyre.domain.dispatch import DispatchConfig, PersistentThreadMode, without_mode
 from vyre.domain.errors import UnsupportedFeature, VyreError
 from vyre.domain.ir.program import Program, ProgramLike, ProgramSource
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from vyre.app.persistent.many import ItemTimes
     from vyre.app.pipeline import Inputs, Pipeline
     from vyre.app.result import Result
-    from vyre.domain.dispatch import DispatchConfig
     from vyre.ports.persistent import PersistentExecutor
 
 USUAL_CAPACITY: Final = 1024
@@ -61,6 +60,7 @@ class SessionPersistence(SessionAsynchrony):
             raise UnsupportedFeature(
                 feature="persistent engines", backend=self._lease.backend.id, fix="open the backend `cpu`, or dispatch."
             )
+        _, config = _forced(config)
         open_jobs = partial(self._jobs_of, executor, capacity, backpressure=backpressure)
         if type(program) is Program or not isinstance(program, ProgramSource):
             jobs = open_jobs(self.compile(program, config, **shorthand), None)
@@ -90,16 +90,19 @@ class SessionPersistence(SessionAsynchrony):
         """Runs ``program`` once for each item of ``batch``; returns the results in the order of the batch.
 
         On a backend with an async executor the dispatches overlap; on one with persistent engines the items become
-        jobs of one where that is predicted to take less time, unless the config disables persistent threads.  The
-        engines of the last few programs are kept open until the session is closed, where they take little memory.  The
-        first failure is raised after all dispatches that were started have ended.  Items of a kernel become jobs where
-        they are of one kind (shapes, types, static values).  ``shorthand`` as for ``compile``.
+        jobs of one where that is predicted to take less time; ``persistent_thread`` of the config forces or disables
+        that.  The engines of the last few programs are kept open until the session is closed, where they take little
+        memory.  The first failure is raised after all dispatches that were started have ended.  Items of a kernel
+        become jobs where they are of one kind (shapes, types, static values).  ``shorthand`` as for ``compile``.
+
+        Raises what ``dispatch`` raises, and ``UnsupportedFeature`` for forced items that cannot be jobs of one engine.
         """
         from vyre.app.asynchrony.futures import Submitted
         from vyre.app.persistent.many import LEAST_ITEMS, no_times, run_all  # imported on use
         from vyre.app.persistent.tickets import Ticket
 
         items = list(items_of("batch", batch))
+        forced, config = _forced(config)
         launches: list[tuple[Pipeline, Inputs, Shapes | None]]
         if type(program) is Program:
             pipeline = self.compile(program, config, **shorthand)
@@ -107,6 +110,13 @@ class SessionPersistence(SessionAsynchrony):
         else:
             launches = [self._compiled_launch(program, inputs, config, shorthand) for inputs in items]
         backend = self._lease.backend
+        if forced and items and not (backend.persistent and self._are_jobs(launches)):
+            raise UnsupportedFeature(
+                feature="persistent threads for these items",
+                backend=backend.id,
+                fix="use a backend with persistent engines, and give a program without grid loops items of one kind on "
+                "host data; or leave it to the session.",
+            )
         if backend.async_executor is None:
             return [pipeline.dispatch(inputs, None, None, shapes) for pipeline, inputs, shapes in launches]
 
@@ -119,11 +129,11 @@ class SessionPersistence(SessionAsynchrony):
                 future.drop()
                 raise
 
-        if backend.persistent is None or len(items) < LEAST_ITEMS or not self._are_jobs(launches):
+        if backend.persistent is None or len(items) < (1 if forced else LEAST_ITEMS) or not self._are_jobs(launches):
             return run_all(launches, submit, _failure_of_future, no_times().dispatched)
         pipeline, first, shapes = launches[0]
         times = self._item_times.setdefault(pipeline, no_times())
-        if not self._keeps(pipeline, shapes, len(items), times):
+        if not forced and not self._keeps(pipeline, shapes, len(items), times):
             return run_all(launches, submit, _failure_of_future, times.dispatched)
         executor = backend.persistent
         opened = partial(self._jobs_of, executor, USUAL_CAPACITY, pipeline, shapes, backpressure=True, replaces=True)
@@ -134,9 +144,15 @@ class SessionPersistence(SessionAsynchrony):
 
     # ---- details
     def _are_jobs(self, launches: list[tuple[Pipeline, Inputs, Shapes | None]]) -> bool:
-        """Returns whether the launches could be jobs of one engine: those of one pipeline, on host data."""
+        """Returns whether the launches could be jobs of one engine: those of one pipeline without grid loops, whose
+        rounds it does not repeat, on host data.
+        """
+        from vyre.domain.grid_sync import has_grid_loops
+
         pipeline, _, shapes = launches[0]
         if any(other is not pipeline or others != shapes for other, _, others in launches):
+            return False
+        if has_grid_loops(pipeline.program):
             return False
         return not (self._lease.has_residents and any(pipeline._takes_resident(inputs) for _, inputs, _ in launches))
 
@@ -158,10 +174,8 @@ class SessionPersistence(SessionAsynchrony):
         )  # fmt: skip
 
     def _keeps(self, pipeline: Pipeline, shapes: Shapes | None, items: int, times: ItemTimes) -> bool:
-        """Decides whether so many items become jobs of an engine, which repeats no rounds of grid loops."""
-        from vyre.domain.grid_sync import has_grid_loops
-
-        if pipeline.config.persistent_thread is PersistentThreadMode.DISABLE or has_grid_loops(pipeline.program):
+        """Decides whether so many items become jobs of an engine."""
+        if pipeline.config.persistent_thread is PersistentThreadMode.DISABLE:
             return False
         from vyre.app.persistent.many import pays, plan_items
         from vyre.app.tuning.keys import time_kind
@@ -176,6 +190,13 @@ class SessionPersistence(SessionAsynchrony):
         provenance = Provenance.MEASURED if measured else Provenance.EMULATED
         is_open = self._kept_jobs.has((pipeline, shapes))
         return pays(plan_items(items, times, kernel_ns, costs, provenance, self._decisions, is_open=is_open))
+
+
+def _forced(config: DispatchConfig | None) -> tuple[bool, DispatchConfig | None]:
+    """Returns whether a config forces persistent threads, and the config for those who heed that."""
+    if isinstance(config, DispatchConfig) and config.persistent_thread is PersistentThreadMode.FORCE:
+        return True, without_mode(config, "persistent_thread")
+    return False, config
 
 
 def _failure_of_future(future: Future[Result]) -> BaseException | None:

@@ -135,12 +135,12 @@ def describe(
     for part in (*first, *parts):
         listed, stated = _ordered(part.steps, known)
         known.extend(one.step for one in listed)
-        told.append((ListedPart(listed, part.times), [_bound(one, bind) for one in listed], stated))
+        told.append((ListedPart(listed, part.times), [bound_step(one, bind) for one in listed], stated))
     once_told = [one for one in told[: len(first)] if one[0].times]
     told = [one for one in told[len(first) :] if one[0].times]
     cleared = _to_clear([work for _, works, _ in (*once_told, *told) for work in works])
     numbers = _Numbers()
-    clearing = [_clearing(lease, buffer) for buffer in cleared]
+    clearing = [zeroing(lease, buffer) for buffer in cleared]
     once, works_once = [listed for listed, _ in clearing], [work for _, work in clearing]
     stated_once: list[tuple[int, ...]] = [()] * len(once)
     for part, works, stated in once_told:
@@ -154,7 +154,8 @@ def describe(
     return Work(made[0], tuple(made[1:]), _temporaries(made))
 
 
-def _bound(listed: Listed, bind: Callable[[Step], BoundWork]) -> BoundWork:
+def bound_step(listed: Listed, bind: Callable[[Step], BoundWork]) -> BoundWork:
+    """Returns a step with its memory bound.  Raises what ``bind`` raises, with the place of the step as a note."""
     try:
         return bind(listed.step)
     except VyreError as error:
@@ -323,11 +324,11 @@ def _zeros(kind: ScalarType) -> Program:
     return p.build()
 
 
-def _clearing(lease: BackendLease, buffer: TemporaryBuffer) -> tuple[Listed, BoundWork]:
-    """Returns the step that fills a temporary array with zeros."""
-    kind = ScalarType.U8 if buffer.nbytes % ScalarType.U64.size else ScalarType.U64
+def zeroing(lease: BackendLease, buffer: ResidentBuffer) -> tuple[Listed, BoundWork]:
+    """Returns the step that fills memory with zeros."""
+    kind = ScalarType.U8 if (buffer.nbytes | buffer.offset) % ScalarType.U64.size else ScalarType.U64
     program = _zeros(kind)
     config = DispatchConfig(grid=1, output_counts={_ZEROS: buffer.nbytes // kind.size})
     launch = resolve_launch(program, (), config, LaunchLimits(str(lease.backend.id)))
-    listed = Listed(f"zeros of {buffer.label or 'a temporary array'}", Step(program))
+    listed = Listed(f"zeros of {buffer.label or 'an array'}", Step(program))
     return listed, BoundWork(ResidentStep(program, (buffer,), config), launch, config)

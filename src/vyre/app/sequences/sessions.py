@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vyre.app.sequences.steps import Item, Step
     from vyre.app.sequences.temporary import Temporary
     from vyre.app.sequences.wave_plans import WavePlans
+    from vyre.app.speculation import Speculation
     from vyre.app.work_queue import DisciplineName, WorkQueue
     from vyre.domain.ir.program import ProgramLike
     from vyre.domain.ir.types import ScalarType
@@ -117,6 +118,27 @@ class SessionSequences(SessionCore):
 
         services, roles = self._work_services(), roles_of(items, pushed, count)
         return WorkQueue(services, program, inputs, roles, capacity, items_per_launch, total_items, discipline)
+
+    def speculate(
+        self, prefilter: Step, confirm: Step, commit: Step, *, passed: ResidentArray, confirmed: ResidentArray
+    ) -> Speculation:
+        """Binds a prefilter, a confirmer and a commit that work on tiles: calling the result commits the tiles that
+        passed and were confirmed, and counts them.
+
+        ``passed`` and ``confirmed`` are resident arrays of u32 with one element for each tile, set to 0 before each
+        run.  The prefilter stores anything else in ``passed`` for a tile that may be worth confirming.  The workgroups
+        with number t along x of ``confirm`` and ``commit`` are tile t.  The confirmer stores anything but 0 in its
+        element of ``confirmed`` for a tile to commit, and results in temporary arrays, of which each tile sees its own
+        part alone.  After a run ``confirmed`` holds 1 for tiles that were committed, and 0 for others.
+
+        The confirmer runs on every tile at once, or only on those that passed, whichever takes less time as measured;
+        ``speculation`` of its config forces (FORCE) or forbids (DISABLE) the former.  Both give the same bytes.
+
+        Raises what ``sequence`` raises, and ``InvalidInput`` where the three do not fit together.
+        """
+        from vyre.app.speculation import Speculation
+
+        return Speculation(self._work_services(), (prefilter, confirm, commit), passed, confirmed)
 
     def temporary(
         self, dtype: ScalarType | np.dtype[Any] | type[Any], count: int, *, label: str | None = None

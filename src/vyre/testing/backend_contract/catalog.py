@@ -30,6 +30,7 @@ from vyre.testing.backend_contract.registration import PROFILE, REGISTRATION
 from vyre.testing.backend_contract.resident import BINDER, RESIDENT
 from vyre.testing.backend_contract.rounds import ROUNDS
 from vyre.testing.backend_contract.threads import THREADS
+from vyre.testing.backend_contract.tiles import TILES
 from vyre.testing.backend_contract.traps import TRAPS
 from vyre.testing.backend_contract.views import VIEWS
 
@@ -57,6 +58,7 @@ GROUPS: Final = (
     MEMORY,
     RESIDENT,
     ROUNDS,
+    TILES,
     BINDER,
     VIEWS,
     FOREIGN,

@@ -113,6 +113,7 @@ def _persistent(bench: Bench) -> bool:
 _FACTS: Final[Mapping[str, Callable[[Bench], bool]]] = {
     "supports_async_compute": lambda bench: bench.backend.async_executor is not None,
     "supports_persistent_threads": _persistent,
+    "supports_speculation": lambda bench: bool(bench.backend.memory and bench.backend.resident_executor),
     "supports_indirect_dispatch": lambda bench: INDIRECT in bench.backend.supported_ops,
 }
 

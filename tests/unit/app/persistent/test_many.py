@@ -119,6 +119,27 @@ def test_what_an_engine_cannot_run_is_dispatched(session: vyre.Session, monkeypa
 
 
 @NEEDS_LLVM
+def test_an_engine_can_be_forced(session: vyre.Session) -> None:
+    force = vyre.DispatchConfig(persistent_thread=PersistentThreadMode.FORCE)
+    for count in (2, 0, 2):
+        found = session.dispatch_many(SQUARE, batch(count), force)
+        assert [list(result["y"]) for result in found] == [[(n + k) ** 2 for k in range(5)] for n in range(count)]
+    metrics = session.metrics()
+    assert (metrics["persistent_jobs"], metrics["persistent_launches"]) == (4, 1)
+    with session.persistent(SQUARE, config=force) as jobs:
+        assert jobs.submit(batch(2)[1]).result()["y"].tolist() == [1, 4, 9, 16, 25]
+    with (
+        session.resident(np.arange(5, dtype=np.uint32)) as x,
+        pytest.raises(vyre.UnsupportedFeature, match=r"Fix: .*host data"),
+    ):
+        session.dispatch_many(SQUARE, [{"x": x}], force)
+    with pytest.raises(vyre.UnsupportedFeature, match=r"Fix: .*session\.dispatch_many"):
+        session.dispatch(SQUARE, batch(1)[0], force)
+    with vyre.open("reference") as reference, pytest.raises(vyre.UnsupportedFeature, match="persistent threads"):
+        reference.dispatch_many(SQUARE, batch(2), force)
+
+
+@NEEDS_LLVM
 def test_batches_are_timed_and_teach_later_ones(session: vyre.Session) -> None:
     pipeline = session.compile(SQUARE)
     for _ in range(6):

@@ -37,6 +37,7 @@ def profile_of(features: CpuFeatures, options: CpuOptions, system: str = sys.pla
         supports_grid_sync=True,
         allows_host_grid_sync_split=True,
         supports_async_compute=True,
+        supports_speculation=True,
         supports_persistent_threads=True,
         has_mul_high=True,
         has_subgroup_shuffle=True,

@@ -173,6 +173,7 @@ def profile_of(facts: CudaDeviceFacts, backend: BackendId, *, native_grid_sync: 
         supports_grid_sync=native_grid_sync and facts.cooperative_launch,
         allows_host_grid_sync_split=True,
         supports_async_compute=True,
+        supports_speculation=True,
         supports_persistent_threads=not facts.limits_kernels,
         has_mul_high=True,
         has_subgroup_shuffle=True,

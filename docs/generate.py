@@ -11,6 +11,7 @@ import decision_catalogue
 import error_page
 import law_page
 import python_page
+import seed_page
 
 from vyre.domain.dialects.core import FORMS, meaning_of
 from vyre.domain.ir import expr, stmt
@@ -304,6 +305,7 @@ def pages() -> dict[Path, str]:
     return {
         ROOT / "docs" / "errors.md": error_page.render(),
         ROOT / "docs" / "laws.md": law_page.render(table, type_names),
+        ROOT / "docs" / "maintainers" / "seed-map.md": seed_page.render(),
         ROOT / "docs" / "python.md": python_page.render(table, type_names),
         ROOT / "docs" / "semantics.md": semantics(),
         ROOT / "docs" / "validation.md": render_catalogue(LINTS.values()),

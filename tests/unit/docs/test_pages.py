@@ -23,7 +23,6 @@ from vyre.app.cli.commands import _application
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md"), *(ROOT / "examples").glob("**/*.md")])
-SEED_MAP = (ROOT / "docs" / "maintainers" / "seed-map.md").read_text("utf-8")
 
 
 def python_blocks(page: Path) -> list[str]:
@@ -118,48 +117,6 @@ def test_links_lead_somewhere(page: Path) -> None:
     inside = [(page.parent / target if target else page, anchor) for target, anchor in links if "://" not in target]
     assert [str(target) for target, _ in inside if not target.exists()] == []
     assert [anchor for target, anchor in inside if anchor and anchor not in anchors(target)] == []
-
-
-def rows(section: str) -> list[tuple[str, ...]]:
-    """The body rows of the first table under a heading of the seed map."""
-    table = SEED_MAP.split(f"\n## {section}\n", 1)[1].split("\n## ", 1)[0]
-    lines = [line for line in table.splitlines() if line.startswith("|")][2:]
-    return [tuple(cell.strip() for cell in line.strip("|").split(" | ")) for line in lines]
-
-
-CELLS = [cell for line in SEED_MAP.splitlines() if line.startswith("|") for cell in line.split(" | ")]
-PRESENT = [cell for cell in CELLS if "later" not in cell]
-
-
-def test_every_path_of_the_seed_map_exists_unless_it_is_for_later() -> None:
-    paths = {path for cell in PRESENT for path in re.findall(r"`((?:src|tests|docs)/[^` ]+)`", cell)}
-    assert len(paths) > 40
-    assert sorted(path for path in paths if not (ROOT / path).exists()) == []
-
-
-def test_every_name_of_the_seed_map_is_in_the_file_it_names() -> None:
-    clauses = [match for cell in PRESENT for match in re.findall(r"([^;:]*) in `(src/[^`]+\.py)`", cell)]
-    named = {(name, path) for names, path in clauses for name in re.findall(r"`([\w.]+)`", names)}
-    assert len(named) > 100
-    wrong = [(name, path) for name, path in named if name.rpartition(".")[2] not in (ROOT / path).read_text("utf-8")]
-    assert sorted(wrong) == []
-
-
-@pytest.mark.parametrize("section", ["vyre-driver: modules", "vyre-driver: re-exports"])
-def test_every_row_of_the_seed_map_says_where_later_or_why_not(section: str) -> None:
-    for row in rows(section):
-        assert re.search(
-            r"`src/|`tests/vectors|later|no meaning in Python|`docs/|bytes\.hex|equality|comprehension|as `Chain`",
-            row[1],
-        ) or ("no meaning in Python" in row[-1]), row
-
-
-@pytest.mark.parametrize("section", ["modules and re-exports", "items of the crate root", "parts that are not public"])
-def test_every_row_of_the_cuda_crate_says_where_and_by_what_test_or_why_not(section: str) -> None:
-    for row in rows(f"vyre-driver-cuda: {section}"):
-        here, proof = row[-2:]
-        excused = re.match(r"later|no setting of ours|no meaning in Python|nothing:", here) is not None
-        assert excused or (re.search("`src/|`tests/vectors/seeds/", here) and "`tests/" in proof), row
 
 
 def command_lines(page: Path) -> list[list[str]]:

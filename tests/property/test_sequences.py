@@ -107,7 +107,8 @@ def test_wrongly_joined_steps_are_noticed(monkeypatch: pytest.MonkeyPatch, case:
     monkeypatch.setattr(fusing, "join_stages", wrong)
     with ExitStack() as stack:
         sessions = opened(stack, ["cpu"])
-        assert "differs" in first_failure(sessions, range(60))
+        found = first_failure(sessions, range(60))
+        assert "differs" in found or (case == "a workgroup is lost" and "GridOverflow" in found)
 
 
 def test_a_temporary_array_that_others_read_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

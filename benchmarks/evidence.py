@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -11,13 +10,11 @@ from benchmarks.harness import Metric, Outcome, Row
 from benchmarks.machine import PACKAGES
 from vyre.adapters.machine_facts import environment
 from vyre.app.evidence.claims import JudgedClaim
-from vyre.app.evidence.measuring import write_measurements
+from vyre.app.evidence.measuring import RUN, write_measurements
 from vyre.domain.evidence.records import Measurement, Side, SpeedClaim
 
 OURS: Final = "ours"
 THEIRS: Final = "theirs"
-RUN: Final = uuid.uuid4().hex
-"""Names this run of the program that measures."""
 
 
 def write_evidence(path: Path, outcomes: Sequence[Outcome]) -> tuple[JudgedClaim, ...]:

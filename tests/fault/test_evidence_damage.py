@@ -15,7 +15,7 @@ import pytest
 from blake3 import blake3
 
 import vyre
-from support.evidence import measured, write, write_failed, write_resident
+from support.evidence import measured, write, write_failed, write_resident, write_work
 from vyre.adapters import evidence_files
 from vyre.adapters.evidence_files import decode
 from vyre.app.evidence.bundle import checked
@@ -23,15 +23,17 @@ from vyre.domain.errors import MalformedBundle, UnreadableFile
 from vyre.domain.evidence.records import SpeedClaim
 from vyre.domain.strict_json import canonical
 
-MUTANTS: Final = 1_500
+MUTANTS: Final = 1_125
 
 
 KINDS: Final[dict[str, Callable[[Path], object]]] = {
     "host": write,
     "error": write_failed,
     "resident": write_resident,
+    "work": write_work,
 }
-"""Bundles of a dispatch on host data, of one that ends in an error of the program, and of one on resident memory."""
+"""Bundles of a dispatch on host data, of one that ends in an error of the program, of one on resident memory, and of a
+fixed point."""
 
 
 @pytest.fixture(scope="module")
@@ -234,7 +236,9 @@ def test_random_manifests_are_typed_errors_or_other_facts(any_bundle: bytes) -> 
         except MalformedBundle:
             continue
         accepted += 1
-        assert found.program == original.program
+        assert found.programs == original.programs and found.evidence.work == original.evidence.work
+        if found.evidence.work is not None:
+            continue
         assert found.run.inputs == original.run.inputs and found.run.got == original.run.got
         assert found.run.resident == original.run.resident
         assert found.outcome(found.run.got) == original.outcome(original.run.got)
@@ -268,6 +272,27 @@ def renamed(held: dict[str, bytes]) -> dict[str, bytes]:
     document["run"]["inputs"] = document["run"]["inputs"][:1]
     order = ["program.vyre", "inputs/0.bin", "inputs/1.bin", "outputs/error.json", "decisions.jsonl"]
     return {"manifest.json": canonical(document).encode()} | {name: held[name] for name in order if name in held}
+
+
+def reworked(change: Callable[[Any], object]) -> Callable[[dict[str, bytes]], dict[str, bytes]]:
+    """Changes the recorded work, and gives it the digest that matches."""
+
+    def changed(document: Any) -> None:
+        work = document["work"]
+        change(work)
+        work["digest"] = blake3(canonical(work | {"digest": ""}).encode()).hexdigest()
+
+    return crafted(changed)
+
+
+def step_of(work: Any) -> Any:
+    """The step that runs once."""
+    return work["first"][0]["steps"][0]
+
+
+def at(work: Any, name: str) -> Any:
+    """What it binds a buffer to."""
+    return dict(step_of(work)["bound"])[name]
 
 
 FORGED: Final[dict[str, tuple[str, Callable[[dict[str, bytes]], dict[str, bytes]], str]]] = {
@@ -304,6 +329,50 @@ FORGED: Final[dict[str, tuple[str, Callable[[dict[str, bytes]], dict[str, bytes]
         "resident",
         crafted(lambda d: d["run"].update(resident=[["x", -4], ["y", 4]])),
         "no buffers of the program",
+    ),
+    "run as nothing that there is": ("host", crafted(lambda d: d["run"].update(way="by hand")), "digest of the inputs"),
+    "work of another digest": ("work", crafted(lambda d: d["work"].update(dropped=1)), "digest of the work"),
+    "part behind memory": ("work", reworked(lambda w: at(w, "y").update(begin=4)), "`y` of a step is bound to what"),
+    "part before memory": ("work", reworked(lambda w: at(w, "y").update(begin=-4)), "`y` of a step is bound to what"),
+    "part between elements": (
+        "work",
+        reworked(lambda w: w["memory"][0].update(place=2)),
+        "`y` of a step is bound to what",
+    ),
+    "part of no memory": ("work", reworked(lambda w: at(w, "y").update(memory=2)), "`y` of a step is bound to what"),
+    "more data than there is": (
+        "work",
+        reworked(lambda w: at(w, "x").update(nbytes=64)),
+        "`x` of a step is bound to what",
+    ),
+    "written data of the host": (
+        "work",
+        reworked(lambda w: step_of(w)["bound"].__setitem__(2, ["y", at(w, "x")])),
+        "`y` of a step is bound to what",
+    ),
+    "another buffer": (
+        "work",
+        reworked(lambda w: step_of(w)["bound"].__setitem__(2, ["z", at(w, "y")])),
+        "binds other buffers",
+    ),
+    "temporary array of no number": (
+        "work",
+        reworked(lambda w: w.update(temporaries=[])),
+        "of a step is bound to what",
+    ),
+    "step of no program": ("work", reworked(lambda w: step_of(w).update(program=3)), "runs no program"),
+    "step before itself": ("work", reworked(lambda w: step_of(w).update(after=[0])), "is not listed before it"),
+    "memory of one name": (
+        "work",
+        reworked(lambda w: w["memory"][1]["before"].update(name=w["memory"][0]["before"]["name"])),
+        "the name of other memory",
+    ),
+    "memory at no place": ("work", reworked(lambda w: w["memory"][0].update(place=-252)), "memory lies at no place"),
+    "flag that is none": ("work", reworked(lambda w: w["call"]["changed"].update(nbytes=0)), "the flag is no u32"),
+    "answer of other memory": (
+        "work",
+        reworked(lambda w: w["got"]["slots"][0].update(element="f32")),
+        "the answer is not that of the memory",
     ),
     "an earlier form": ("resident", crafted(lambda d: d.update(form=1)), "form has version 1, and this vyre reads 2"),
 }

@@ -247,6 +247,12 @@ class World:
                 {"path": self.folder / "run.zip"} | BOUND | {"runs": 1},
                 COUNTED | launched | {"runs": {"one"}},
             ),
+            "write_claim": Row(
+                session.write_claim,
+                {"path": self.folder / "claim.zip", "name": "row", "samples": {"a": [1.0] * 9, "b": [2.0] * 9}}
+                | {"faster": "a", "slower": "b", "factor": 1.5},
+                {"name": TEXTS, "factor": NUMBERS | NUMPY_NUMBERS, "samples": set()},
+            ),
             "calibrate": Row(session.calibrate, {"rounds": 5}, {"rounds": set()}),
             "launch_costs": Row(session.launch_costs, {"path": None, "max_age_s": 10, "assume": True}),
             "specialize": Row(session.specialize, COMPILED | {"parameters": None}, COUNTED | {"parameters": {"none"}}),
@@ -322,6 +328,9 @@ class World:
         limit = {"timeout": 10.0}
         return {
             "PersistentJobs.submit": Row(jobs.submit, {"inputs": INPUTS}, {"inputs": set()}),
+            "PersistentJobs.write_evidence": Row(
+                jobs.write_evidence, {"path": self.folder / "job.zip", "inputs": INPUTS}, {"inputs": set()}
+            ),
             "PersistentJobs.try_submit": Row(jobs.try_submit, {"inputs": INPUTS}, {"inputs": set()}),
             "PersistentJobs.submit_many": Row(
                 jobs.submit_many, {"columns": columns, "jobs": 3}, {"columns": set(), "jobs": {"none"}}
@@ -371,6 +380,16 @@ class World:
                 },
             ),
             "StepSequence.plan": Row(self.sequence.plan, {"rounds": 1}, {"rounds": {"one", "zero"}}),
+            "StepSequence.write_evidence": Row(
+                self.sequence.write_evidence,
+                {"path": self.folder / "sequence.zip", "rounds": 1},
+                {"rounds": {"one", "zero"}},
+            ),
+            "WorkQueue.write_evidence": Row(
+                self.queue.write_evidence,
+                {"path": self.folder / "queue.zip", "items": np.zeros(1, np.uint32)},
+                {"items": {"array"}},
+            ),
             "WorkQueue": Row(self.queue, {"items": np.zeros(1, np.uint32)}, {"items": {"array"}}),
             "DrainProgram.inputs": Row(
                 self.drain.inputs,

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 import vyre
 from vyre.adapters.evidence_files import encode
 from vyre.app.evidence.provenance import empty_evidence
@@ -112,6 +114,37 @@ def write_resident(path: Path, backend: str = "reference") -> Evidence:
         x, y = (session.resident(words(*padding) + INPUTS[name]) for name, padding in (("x", (7, 7, 7)), ("y", (7,))))
         given: dict[str, Any] = {"a": 3, "x": x.view(3, 5, vyre.u32), "y": y.view(1, 5, vyre.u32)}
         return session.write_evidence(path, scale(), given)
+
+
+def stepped(limit: int = 3) -> tuple[Program, Program]:
+    """y = x + 1 for all, and x = y with ``changed`` set while an element is below ``limit``."""
+    with vyre.ProgramBuilder("increased", workgroup=4) as p:
+        x, y = p.input("x", vyre.u32), p.inout("y", vyre.u32)
+        i = p.global_id()
+        with p.if_(i < x.length):
+            y[i] = x[i] + 1
+    with vyre.ProgramBuilder("taken_over", workgroup=4) as q:
+        y, x, changed = q.input("y", vyre.u32), q.inout("x", vyre.u32), q.inout("changed", vyre.u32)
+        i = q.global_id()
+        with q.if_(i < y.length):
+            x[i] = y[i]
+            with q.if_(y[i] < limit):
+                changed[0] = 1
+    return p.build(), q.build()
+
+
+def write_work(path: Path, backend: str = "reference") -> Evidence:
+    """Writes the evidence of a fixed point on parts of memory, with host data, a temporary array and a first step."""
+    increased, taken_over = stepped()
+    with vyre.open(backend) as session:
+        x, y = session.resident(np.arange(9, dtype=np.uint32), label="x"), session.temporary(vyre.u32, 4)
+        flag = session.resident(np.full(3, 7, np.uint32))
+        steps = [
+            vyre.Step(increased, {"x": x[1:5], "y": y}),
+            vyre.Step(taken_over, {"y": y, "x": x[1:5], "changed": flag[1:2]}),
+        ]
+        first = [vyre.Step(scale(), {"a": 0, "x": INPUTS["x"][:16], "y": x[1:5]})]
+        return session.fixpoint(steps, first=first, changed=flag[1:2], limit=8).write_evidence(path)
 
 
 def measured(*claims: SpeedClaim, count: int = 9, **others: Any) -> Evidence:

@@ -14,11 +14,11 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from vyre.adapters.files import read_file, write_files
 from vyre.domain.errors import InvalidInput, MalformedBundle, MalformedJson
-from vyre.domain.evidence.records import FORM, Content, Evidence
+from vyre.domain.evidence.records import DISPATCH, FORM, Content, Evidence
 from vyre.domain.strict_json import NotStrictJson, canonical, parse
 from vyre.domain.value_json import from_json, to_json
 
@@ -59,7 +59,7 @@ def content_of(path: str, data: bytes) -> Content:
 
 def encode(evidence: Evidence, files: Mapping[str, bytes]) -> bytes:
     """Returns the bytes of a bundle.  Raises ``InvalidInput`` for one beyond the limits of size."""
-    manifest = canonical(to_json(evidence)).encode()
+    manifest = canonical(_document(evidence)).encode()
     size = len(manifest) + sum(map(len, files.values()))
     if size > MAX_BYTES // 2 or len(files) >= MAX_FILES:
         raise InvalidInput(
@@ -97,6 +97,16 @@ def decode(data: bytes) -> Stored:
     if not whole:
         _refuse("every file in it is whole, but bytes between or behind them are not those that were written")
     return Stored(evidence, found)
+
+
+def _document(evidence: Evidence) -> dict[str, Any]:
+    """Returns the manifest as JSON; what an earlier vyre did not know is written only where it is not the usual."""
+    document: dict[str, Any] = to_json(evidence)
+    if evidence.work is None:
+        del document["work"]
+    if evidence.run is not None and evidence.run.way == DISPATCH:
+        del document["run"]["way"]
+    return document
 
 
 def read_bundle(path: Path) -> Stored:
@@ -156,7 +166,7 @@ def _evidence(manifest: bytes | None) -> Evidence:
         _refuse(f"`{MANIFEST}` {error}")
     except MalformedJson as error:
         _refuse(f"`{MANIFEST}` is refused: {error.message}")
-    if not written or to_json(evidence) != document:
+    if not written or _document(evidence) != document:
         _refuse(f"`{MANIFEST}` is not written canonically")
     return evidence
 

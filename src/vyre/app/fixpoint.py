@@ -41,8 +41,11 @@ from vyre.ports.requests import FLAG_BYTES, Readback, ResidentSequence, Resident
 from vyre.ports.resident_buffer import ResidentBuffer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from vyre.app.lease import BackendLease
     from vyre.app.shadow.state import ShadowState
+    from vyre.domain.evidence.records import Evidence
 
 ExecutorName: TypeAlias = "FixpointExecutor | str"
 
@@ -81,16 +84,16 @@ class FixedPoint(Unique):
 
     __slots__ = (
         "__weakref__",
-        "_costs",
         "_first",
         "_flag",
         "_joined",
         "_lease",
         "_lock",
-        "_remember",
         "_run",
+        "_services",
         "_steps",
         "_unrolled",
+        "_work",
         "_works",
         "plan",
     )
@@ -107,8 +110,7 @@ class FixedPoint(Unique):
     ) -> None:
         lease, sink = services.lease, services.decisions
         lease.check_open()
-        self._lease = lease
-        self._remember = services.remember
+        self._lease, self._services = lease, services
         self._lock = process_lock()
         parts, once = parts_of("steps", steps), parts_of("first", first)
         if not any(part.times for part in parts):
@@ -118,7 +120,7 @@ class FixedPoint(Unique):
         forced = None if executor is None else _executor(executor)
         limit = whole("limit", limit, 1, U32_MAX, f"give an int from 1 to {U32_MAX}.")
         self._flag = _flag_of(changed)
-        work = describe(lease, services.bind, once, parts, sink)
+        self._work = work = describe(lease, services.bind, once, parts, sink)
         written = sum(part.times * len(part.steps) for part in work.parts)
         if written > WRITTEN:
             raise InvalidInput(
@@ -131,7 +133,6 @@ class FixedPoint(Unique):
             again for part in work.parts for again in [step.work.with_memory(own) for step in part.steps] * part.times
         )
         self._steps = tuple(bound.step for bound in self._works)
-        self._costs = services.costs
         self._joined: ResidentStep | None = None
         self.plan: Final = self._decided(limit, forced, early_exit, sink)
         run, grids = self._way(), grids_of(lease, work)
@@ -151,11 +152,33 @@ class FixedPoint(Unique):
             self._lease.failed(error, f"fixed point={self!r}")
             raise
         if timing.launches != 0:
-            self._remember(timing)
+            self._services.remember(timing)
             self._lease.launched()
         assert timing.rounds is not None
         assert timing.converged is not None
         return FixedPointResult(timing.rounds, timing.converged, self.plan.executor, str(self.plan.why), timing)
+
+    def write_evidence(self, path: Path | str) -> Evidence:
+        """Runs as a call does, and writes a file by which others can run it again and compare; returns its manifest.
+
+        The file holds the rounds that ran and whether they converged; else as ``StepSequence.write_evidence``.
+        """
+        from vyre.app.evidence.work_recording import WorkRecording, parts_of, record_work
+        from vyre.domain.evidence.records import FixedPointCall
+
+        plan = self.plan
+
+        def run() -> tuple[DispatchTiming, dict[str, int]]:
+            ended = self()
+            return ended.timing, {"iterations": ended.iterations, "converged": int(ended.converged)}
+
+        def call(recording: WorkRecording) -> FixedPointCall:
+            flag = recording.in_memory(self._flag)
+            return FixedPointCall(flag, plan.max_iterations, plan.early_exit, plan.executor.value)
+
+        return record_work(
+            path, self._services.lease, self._services.journal, parts_of(self._work), run, call, self._flag
+        )
 
     def __repr__(self) -> str:
         names = " ".join(step.program.name or "unnamed" for step in self._steps)
@@ -221,7 +244,7 @@ class FixedPoint(Unique):
         """Returns what is measured of the backend, or None where too little is."""
         if self._lease.backend.planning is None:
             return None
-        costs = self._costs()
+        costs = self._services.costs()
         known = [costs.graph_gap, costs.launch, costs.round_trip]
         times = [cost.median_ns for cost in known if cost is not None and cost.provenance is Provenance.MEASURED]
         if len(times) < len(known):
@@ -242,7 +265,7 @@ class FixedPoint(Unique):
             return replace(profile, apart="the backend repeats nothing by itself")
         memory = backend.require_memory()
         rounds = memory.allocate(4, label="rounds of a fixed point").quiet()
-        limits = limits_of(known_profile(backend), self._costs(), forced=True)
+        limits = limits_of(known_profile(backend), self._services.costs(), forced=True)
         found = joined_rounds(self._works, self._flag, profile.max_iterations, rounds, limits)
         if isinstance(found, str):
             return replace(profile, apart=found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -13,6 +13,7 @@ from vyre.domain.cost_limits import MAX_AGE_S, USUAL_SAMPLES
 
 if TYPE_CHECKING:
     from vyre.app.calibration.service import KnownCosts
+    from vyre.app.evidence.claims import JudgedClaim
     from vyre.app.journal import DecisionJournal
     from vyre.app.pipeline import Inputs
     from vyre.app.prediction import PredictionReport
@@ -142,6 +143,29 @@ class SessionReports(SessionCore):
 
         pipeline, given, _ = self._compiled_launch(program, inputs, config, shorthand)
         return record_run(path, pipeline, given, runs, self._journal)
+
+    def write_claim(
+        self,
+        path: Path | str,
+        name: str,
+        samples: Mapping[str, Sequence[float]],
+        *,
+        faster: str,
+        slower: str,
+        factor: float = 1.0,
+    ) -> JudgedClaim:
+        """Writes two sides' times on this session's device, and the claim that ``slower`` takes at least ``factor``
+        times as long as ``faster`` if they support it; returns the verdict, whose text is a sentence.
+
+        ``samples`` has the seconds of both sides by name, one of each round, in which they were measured in turn by
+        this process.  ``name`` says what was measured.  ``vyre replay`` judges the claim again.
+
+        Raises ``InvalidInput`` and ``InvalidConfig`` for other arguments, and ``UnreadableFile``.
+        """
+        from vyre.app.evidence.measuring import write_claim
+
+        self._lease.check_open()
+        return write_claim(path, self._lease.backend, name, samples, faster, slower, factor)
 
     def predictions(self) -> PredictionReport:
         """Returns the counts of predictions, of preparations ahead and of their use, and the last decisions.  ``print``

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,11 @@ from vyre.policies.launching.queueing import (
 )
 from vyre.ports.interrupts import sealed
 from vyre.ports.requests import Readback, ResidentSequence, ResidentStep, Upload
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from vyre.domain.evidence.records import Evidence
 
 _Words = npt.NDArray[Any]
 DisciplineName: TypeAlias = QueueDiscipline | Literal["phased", "ring"]
@@ -86,7 +91,9 @@ class WorkQueue(Closing):
         "_lease",
         "_lock",
         "_most",
-        "_remember",
+        "_program",
+        "_roles",
+        "_services",
         "_sink",
         "_total",
         "_used",
@@ -104,12 +111,13 @@ class WorkQueue(Closing):
         total_items: int | None,
         discipline: DisciplineName,
     ) -> None:
-        self._lease, self._sink, self._remember = services.lease, services.decisions, services.remember
+        self._lease, self._sink, self._services = services.lease, services.decisions, services
         services.lease.check_open()
         backend = services.lease.backend
         backend.require_resident_executor()
         self._discipline = discipline_of(discipline)
         self._form = form_of(program, roles, self._discipline)
+        self._program, self._roles = program_of(program), roles
         self._capacity = bounded("capacity", capacity, MOST_SLOTS)
         self._most = None if items_per_launch is None else bounded("items_per_launch", items_per_launch, U32_MAX)
         self._total = None if total_items is None else bounded("total_items", total_items, U64_MAX)
@@ -153,6 +161,34 @@ class WorkQueue(Closing):
         except BackendError as error:
             self._lease.failed(error, f"work queue={self!r}")
             raise
+
+    def write_evidence(self, path: Path | str, items: ReadableBuffer) -> Evidence:
+        """Processes items as a call does, and writes a file by which others can do it again and compare; returns its
+        manifest.
+
+        The file holds the items that were processed and pushed, and of memory the arrays that ``inputs`` bound: what is
+        the queue's own depends on the schedule.  Else as ``StepSequence.write_evidence``.
+        """
+        from vyre.app.evidence.work_recording import BoundParts, WorkRecording, record_work
+        from vyre.domain.evidence.records import QueueCall
+
+        given, roles = host_items(items), self._roles
+        own = frozenset((roles.items, roles.pushed, roles.count))
+        named = dict(zip([b.name for b in self._form.program.abi_buffers], self._drain.resources, strict=True))
+        resources = tuple([named[b.name] for b in self._program.abi_buffers if b.name not in own])
+
+        def run() -> tuple[DispatchTiming, dict[str, int]]:
+            ended = self(given)
+            return ended.timing, {"processed": ended.processed, "pushed": ended.pushed}
+
+        def call(recording: WorkRecording) -> QueueCall:
+            return QueueCall(
+                roles.items, roles.pushed, roles.count, self._capacity, self._most, self._total,
+                self._discipline.value, recording.on_host(given.tobytes()),
+            )  # fmt: skip
+
+        parts: BoundParts = [([], 1), ([(ResidentStep(self._program, resources), ())], 1)]
+        return record_work(path, self._lease, self._services.journal, parts, run, call, own=own)
 
     def plan(self, initial_items: int) -> DrainPlan:
         """Returns the plan of a call with so many initial items; ``print`` shows it.  Raises ``PlanError``."""
@@ -228,7 +264,7 @@ class WorkQueue(Closing):
     def _ran(self, sequence: ResidentSequence) -> DispatchTiming:
         timing = self._lease.backend.require_resident_executor().run(sequence)
         if timing.launches != 0:
-            self._remember(timing)
+            self._services.remember(timing)
             self._lease.launched()
         return timing
 

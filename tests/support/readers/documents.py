@@ -49,6 +49,7 @@ from vyre.domain.ir.upstream import import_upstream
 from vyre.domain.ir.wire_encoder import encode_sections, uleb
 from vyre.domain.sealed_json import SealedForm
 from vyre.domain.signature_files import read_signatures
+from vyre.domain.strict_json import canonical
 from vyre.policies.decision_records import to_lines
 from vyre.testing.conform import certificate
 from vyre.testing.conform.campaign import CaseRecord
@@ -363,7 +364,7 @@ _CONFIG: Final = DispatchConfig(
 
 
 def _agree(files: dict[str, bytes], manifest: Any) -> None:
-    """Gives a manifest the digests of the program and of the inputs that it names, if it names any."""
+    """Gives a manifest the digests of the program, of the inputs and of the work that it names, if it names any."""
     with contextlib.suppress(VyreError, LookupError, TypeError, ValueError, AttributeError):
         run = manifest["run"]
         program = Program.from_text(files[run["program"]["path"]].decode("utf-8", "surrogatepass"))
@@ -374,13 +375,15 @@ def _agree(files: dict[str, bytes], manifest: Any) -> None:
         if run["resident"]:
             fields.append(sorted(run["resident"]))
         run["inputs_digest"] = blake3(json.dumps(fields, separators=(",", ":")).encode()).hexdigest()
+    with contextlib.suppress(VyreError, LookupError, TypeError, ValueError):
+        manifest["work"]["digest"] = blake3(canonical(manifest["work"] | {"digest": ""}).encode()).hexdigest()
 
 
 @reader
 def evidence_bundles() -> Reader:
     """Bundles of runs and of measurements, of which the manifest or any file in them was changed and sealed again."""
     with tempfile.TemporaryDirectory() as folder:
-        paths = [Path(folder, name) for name in "abcd"]
+        paths = [Path(folder, name) for name in "abcde"]
         given, reference = evidence.INPUTS, open_backend("reference")
         options: dict[str, Any] = {"timings": [DispatchTiming(5, 4, 3, 2)], "repository": evidence.FakeRepository()}
         got = execute(reference, evidence.scale(), given)
@@ -389,6 +392,7 @@ def evidence_bundles() -> Reader:
             session.write_evidence(paths[3], evidence.racy(), {}, DispatchConfig(race_check=True, grid=(2, 1, 1)))
         evidence.write_failed(paths[1])
         evidence.write_resident(paths[2])
+        evidence.write_work(paths[4])
         corpus = [path.read_bytes() for path in paths]
     claim = SpeedClaim("row", "ours", "theirs", 1.5)
     corpus += [encode_evidence(evidence.measured(claim, count=count), {}) for count in (9, 1000)]
@@ -407,7 +411,7 @@ def evidence_bundles() -> Reader:
         name = source.choice(inner)
         if name.endswith(".json"):
             files[name] = of_json([json.loads(files[name])])(source)
-        elif manifest["run"]["decisions"] is None and source.random() < 0.5:
+        elif manifest["run"] is not None and manifest["run"]["decisions"] is None and source.random() < 0.5:
             name = "decisions.jsonl"
             files[name] = of_json([json.loads(source.choice(lines))])(source)
             manifest["run"]["decisions"] = {"path": name, "nbytes": 0, "blake3": "", "$type": "Content"}

@@ -1,4 +1,4 @@
-"""``vyre replay``: runs the program of an evidence bundle again, and judges its claims again."""
+"""``vyre replay``: runs again what an evidence bundle holds, and judges its claims again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vyre.app.evidence.claims import judge_speed_claim
 from vyre.app.evidence.replaying import EvidenceReplay, replay_on
 from vyre.app.opening import open as open_session
 from vyre.domain.errors import InvalidConfig
-from vyre.domain.evidence.records import Evidence
+from vyre.domain.evidence.records import PERSISTENT, Evidence
 from vyre.domain.printable import one_line
 
 
@@ -27,13 +27,13 @@ def replay(
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Run the program of an evidence bundle again and compare what it comes to; exit code 1 if that differs."""
+    """Run again what an evidence bundle holds and compare what it comes to; exit code 1 if that differs."""
     held = read_evidence(bundle)
-    if held.evidence.run is None:
+    if held.evidence.run is None and held.evidence.work is None:
         if backend is not None:
             raise InvalidConfig(f"{bundle} holds no run", fix="leave --backend out: its claims are judged again.")
         return _measured(held.evidence, as_json=as_json)
-    named = held.run.got.by if backend is None else backend
+    named = held.recorded.got.by if backend is None else backend
     with open_session(named) as session, report.progress(f"running {bundle.name} on {session.backend}"):
         found = replay_on(session, held)
     if as_json:
@@ -44,9 +44,10 @@ def replay(
 
 
 def _print(held: EvidenceBundle, found: EvidenceReplay) -> None:
-    evidence, run = held.evidence, held.run
+    evidence, run = held.evidence, held.recorded
     made = f"{one_line(evidence.made_at)} by {one_line(evidence.source.fingerprint)}"
-    put(f"`{one_line(run.name or 'unnamed')}` of {made}")
+    job = ", a persistent job," if held.way == PERSISTENT else ""
+    put(f"`{one_line(held.title or 'unnamed')}`{job} of {made}")
     for difference in found.differences:
         put(f"DIFFERS {one_line(str(difference))}")
     if found.end is not None:
@@ -58,7 +59,7 @@ def _print(held: EvidenceBundle, found: EvidenceReplay) -> None:
 
 
 def _verdict(held: EvidenceBundle, found: EvidenceReplay) -> str:
-    due = held.run.due
+    due, work = held.recorded.due, held.evidence.work
     answer = f"the answer of {one_line(due.by)}"
     if found.end is not None:
         return f"the end differs from {answer}"
@@ -66,13 +67,15 @@ def _verdict(held: EvidenceBundle, found: EvidenceReplay) -> str:
         return f"{answer}, {one_line(str(held.outcome(due)))}"
     nbytes = sum(slot.content.nbytes for slot in due.slots)
     verdict = "the bytes of" if found.ok else f"{len(found.differences)} of {len(due.slots)} outputs differ from"
-    return f"{verdict} {answer} ({nbytes} bytes)"
+    counted = "" if work is None else "".join(f", {name}={count}" for name, count in work.counters.items())
+    return f"{verdict} {answer} ({nbytes} bytes{counted})"
 
 
 def _document(held: EvidenceBundle, found: EvidenceReplay) -> dict[str, Any]:
     return {
-        "program": held.run.name,
-        "digest": held.run.digest,
+        "program": held.title,
+        "way": held.way,
+        "digest": held.recorded.digest,
         "made_at": held.evidence.made_at,
         "source": held.evidence.source.fingerprint,
         "backend": found.backend,
@@ -82,6 +85,7 @@ def _document(held: EvidenceBundle, found: EvidenceReplay) -> dict[str, Any]:
         "as_recorded": found.as_recorded,
         "differences": [difference._asdict() for difference in found.differences],
         "end": None if found.end is None else found.end._asdict(),
+        "counters": {} if held.evidence.work is None else dict(held.work.counters),
     }
 
 

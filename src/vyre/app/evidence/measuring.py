@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from vyre.adapters.evidence_files import write_bundle
 from vyre.app.evidence.claims import JudgedClaim, judge_speed_claim
-from vyre.app.evidence.provenance import empty_evidence
-from vyre.domain.arguments import path_of
-from vyre.domain.evidence.records import Measurement, SpeedClaim
+from vyre.app.evidence.provenance import device_of, empty_evidence, packages_of
+from vyre.domain.arguments import expect, items_of, path_of, real
+from vyre.domain.errors import InvalidInput
+from vyre.domain.evidence.records import Measurement, Side, SpeedClaim
+from vyre.ports.backend import Backend
 from vyre.ports.provenance import SourceRepository
+
+RUN: Final = uuid.uuid4().hex
+"""Names this process: samples of another one are of another run."""
 
 
 def write_measurements(
@@ -21,14 +29,59 @@ def write_measurements(
     *,
     packages: Sequence[str] = (),
     repository: SourceRepository | None = None,
+    backend: Backend | None = None,
 ) -> tuple[JudgedClaim, ...]:
     """Writes a bundle of measurements, and returns the verdict on every claim.
 
-    Only supported claims are written.  ``packages`` names distributions whose versions matter.  Raises
-    ``UnreadableFile``.
+    Only supported claims are written.  ``packages`` names distributions whose versions matter, and ``backend`` is what
+    ran, if it was one.  Raises ``UnreadableFile``.
     """
     judged = tuple(judge_speed_claim(measurements, claim) for claim in claims)
     made = tuple(each.claim for each in judged if each.verdict.supported)
-    evidence = replace(empty_evidence(packages, repository), measurements=tuple(measurements), claims=made)
+    device = None if backend is None else device_of(backend)
+    evidence = replace(
+        empty_evidence(packages, repository), device=device, measurements=tuple(measurements), claims=made
+    )
     write_bundle(path_of("path", path), evidence, {})
+    return judged
+
+
+def write_claim(
+    path: Path | str,
+    backend: Backend,
+    name: str,
+    samples: Mapping[str, Sequence[float]],
+    faster: str,
+    slower: str,
+    factor: float,
+) -> JudgedClaim:
+    """Implements ``Session.write_claim``."""
+    path = path_of("path", path)
+    for what, value in (("name", name), ("faster", faster), ("slower", slower)):
+        expect(what, value, str, "a text", InvalidInput)
+    expect("samples", samples, Mapping, "a mapping from the names of two sides to their times", InvalidInput)
+    if {faster, slower} != set(samples) or len(samples) != 2:
+        raise InvalidInput(
+            f"samples has {sorted(map(str, samples))}, faster={faster!r} and slower={slower!r}",
+            fix="name the two sides of samples, one as the faster and the other as the slower.",
+        )
+    factor = real("factor", factor, sys.float_info.min, sys.float_info.max, "give a number above 0.")
+    device = device_of(backend).name
+    fix = "give the seconds of each round, a number above 0."
+    sides = tuple(
+        Side(
+            side,
+            device,
+            tuple(
+                [
+                    real(f"samples[{side!r}]", each, sys.float_info.min, sys.float_info.max, fix)
+                    for each in items_of(side, times)
+                ]
+            ),
+        )
+        for side, times in samples.items()
+    )
+    measurement = Measurement(name, "s", 1.0, "as the caller measured it", RUN, sides)
+    claim, packages = SpeedClaim(name, faster, slower, factor), packages_of(str(backend.id))
+    (judged,) = write_measurements(path, (measurement,), (claim,), packages=packages, backend=backend)
     return judged

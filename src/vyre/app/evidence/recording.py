@@ -14,13 +14,19 @@ from vyre.domain.arguments import path_of, whole
 from vyre.domain.dispatch import DispatchTiming, OutputArena
 from vyre.domain.errors import InvalidInput
 from vyre.domain.evidence.failures import PROGRAM_ERRORS, Failure, failure_of
+from vyre.domain.evidence.records import DISPATCH, PERSISTENT
 from vyre.domain.ir.buffers import inputs_of, outputs_of
 
 if TYPE_CHECKING:
+    from vyre.app.host_arrays import HostOutputs
     from vyre.app.journal import DecisionJournal
+    from vyre.app.persistent.tickets import Ticket
     from vyre.app.pipeline import Inputs, Pipeline
     from vyre.app.resident import ResidentArray
+    from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.evidence.records import Evidence
+    from vyre.domain.ir.program import Program
+    from vyre.ports.backend import Backend
 
 MAX_RUNS: Final = 10_000
 
@@ -83,6 +89,33 @@ class ResidentRun:
         return self._pipeline.resident_timings[-1], found
 
 
+class KeptProgram(Protocol):
+    """What is needed of ``PersistentJobs``, which record themselves."""
+
+    @property
+    def program(self) -> Program: ...
+    @property
+    def config(self) -> DispatchConfig: ...
+    @property
+    def outputs(self) -> HostOutputs: ...
+    def submit(self, inputs: Inputs = (), /) -> Ticket: ...
+
+
+class JobRun:
+    """A ``Recorder`` of a job of a program that is kept running."""
+
+    def __init__(self, jobs: KeptProgram, inputs: Mapping[str, bytes]) -> None:
+        self._jobs = jobs
+        self.inputs: Mapping[str, bytes] = inputs
+        self.resident: Mapping[str, int] = {}
+
+    def run(self) -> tuple[DispatchTiming, Mapping[str, bytes]]:
+        """Implements ``Recorder.run``."""
+        result, outputs = self._jobs.submit(self.inputs).result(), self._jobs.outputs
+        raw = zip(outputs.names, outputs.raw_types, strict=True)
+        return result.timing, {name: result[name].astype(dtype, copy=False).tobytes() for name, dtype in raw}
+
+
 def recorder_of(pipeline: Pipeline, inputs: Inputs) -> Recorder:
     """Returns the recorder of a dispatch.  Raises what the dispatch raises before it runs."""
     if has_resident(inputs):
@@ -109,8 +142,23 @@ def record_run(
 ) -> Evidence:
     """Implements ``Session.write_evidence`` for a compiled program."""
     runs = whole("runs", runs, 1, MAX_RUNS, f"give an int from 1 to {MAX_RUNS}.")
-    path = path_of("path", path)
-    program, recorder = pipeline.program, recorder_of(pipeline, inputs)
+    path, recorder = path_of("path", path), recorder_of(pipeline, inputs)
+    return _recorded(path, pipeline.program, pipeline.config, pipeline.on, recorder, runs, journal)
+
+
+def record_job(
+    path: Path | str, jobs: KeptProgram, inputs: Mapping[str, bytes], backend: Backend,
+    journal: DecisionJournal | None,
+) -> Evidence:  # fmt: skip
+    """Implements ``PersistentJobs.write_evidence``."""
+    recorder = JobRun(jobs, inputs)
+    return _recorded(path_of("path", path), jobs.program, jobs.config, backend, recorder, 1, journal, PERSISTENT)
+
+
+def _recorded(
+    path: Path, program: Program, config: DispatchConfig, backend: Backend, recorder: Recorder, runs: int,
+    journal: DecisionJournal | None, way: str = DISPATCH,
+) -> Evidence:  # fmt: skip
     timing, first = attempt(recorder)
     timings = [timing]
     for number in range(1, runs):
@@ -126,11 +174,12 @@ def record_run(
         program,
         recorder.inputs,
         first,
-        config=pipeline.config,
-        backend=pipeline.on,
+        config=config,
+        backend=backend,
         resident=recorder.resident,
         timings=[each for each in timings if each is not None],
         noted=Noted.of(journal),
+        way=way,
     )
 
 

@@ -5,30 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final, NamedTuple
-
-import numpy as np
+from typing import NamedTuple
 
 from vyre.app.evidence.bundle import EvidenceBundle, read_evidence
-from vyre.app.evidence.recording import HostRun, Recorder, ResidentRun, attempt
+from vyre.app.evidence.recording import HostRun, JobRun, Recorder, ResidentRun, attempt
+from vyre.app.evidence.work_replaying import memory_at, run_again
 from vyre.app.evidence.writing import Outcome
 from vyre.app.opening import open as open_session
 from vyre.app.pipeline import Pipeline
-from vyre.app.resident import ResidentArray
 from vyre.app.resident_dispatch import Arguments
 from vyre.app.session import Session
 from vyre.domain.evidence.differences import Difference, Returned, differences
 from vyre.domain.evidence.failures import Failure
+from vyre.domain.evidence.records import PERSISTENT, RecordedRun
 from vyre.domain.frozen import frozen
-
-ALIGNED: Final = 256
-"""Resident memory is made anew at the same place modulo so many bytes; no load is wider."""
+from vyre.domain.ir.types import SCALAR_BY_TEXT
 
 
 class EndDifference(NamedTuple):
-    """Two runs of which at least one ended in an error of the program, and that did not end in the same way.
+    """Two runs that did not end in the same way: at least one ended in an error of the program, or they counted other
+    numbers, such as rounds.
 
-    Each is the error as text, with its class and code; None for a run that returned its outputs.
+    Each is the error as text, with its class and code, or the numbers; None for a run that only returned its outputs.
     """
 
     expected: str | None
@@ -41,7 +39,7 @@ class EndDifference(NamedTuple):
 
 @frozen
 class EvidenceReplay:
-    """The outcome of running a bundle's program again.
+    """The outcome of running again what a bundle holds.
 
     ``backend`` ran it now, ``recorded`` gave the answer in the bundle.  ``expected_by`` says whose answer was compared:
     the recorded backend's, or that of the other one whose answer it should have given.  ``differences`` holds the first
@@ -65,42 +63,49 @@ class EvidenceReplay:
 
 
 def replay_evidence(path: Path | str, backend: str | None = None) -> EvidenceReplay:
-    """Runs the program of a bundle again on its backend, or on ``backend``, and compares what it comes to: the bytes,
-    or the error of the program in which it ends.
+    """Runs again on its backend, or on ``backend``, what a bundle holds: the run of a program, or a whole sequence,
+    fixed point or work queue.  Compares what it comes to: the bytes, or the error of a program in which it ends.
 
     Raises what ``read_evidence`` raises, ``BackendUnavailable``, ``UnsupportedFeature`` for a run on resident memory
     on a backend without it, and every error of the run that the program itself does not cause.
     """
     bundle = read_evidence(path)
-    with open_session(bundle.run.got.by if backend is None else backend) as session:
+    with open_session(bundle.recorded.got.by if backend is None else backend) as session:
         return replay_on(session, bundle)
 
 
 def replay_on(session: Session, bundle: EvidenceBundle) -> EvidenceReplay:
-    """Runs the program of a bundle again on an open session; raises what the run raises."""
+    """Runs what a bundle holds again on an open session; raises what the run raises."""
+    if bundle.evidence.work is not None:
+        work = bundle.work
+        outcome, counters = run_again(session, bundle)
+        apart, end = _compared(bundle, bundle.outcome(work.got), outcome)
+        if end is None and counters != work.counters:
+            end = EndDifference(*(", ".join(f"{n}={c}" for n, c in each.items()) for each in (work.counters, counters)))
+        return EvidenceReplay(str(session.backend), work.got.by, work.got.by, apart, (apart, end) == ((), None), end)
     run = bundle.run
     pipeline = session.compile(bundle.program, bundle.config)
     inputs = {slot.name: bundle.bytes_of(slot) for slot in run.inputs}
     with ExitStack() as stack:
-        _, found = attempt(_recorder_again(session, pipeline, inputs, run.resident, stack))
+        _, found = attempt(_recorder_again(session, pipeline, inputs, run, stack))
     apart, end = _compared(bundle, bundle.outcome(run.due), found)
     recorded = (apart, end) if run.expected is None else _compared(bundle, bundle.outcome(run.got), found)
     return EvidenceReplay(pipeline.backend, run.got.by, run.due.by, apart, recorded == ((), None), end)
 
 
 def _recorder_again(
-    session: Session, pipeline: Pipeline, inputs: Mapping[str, bytes], resident: Mapping[str, int], stack: ExitStack
+    session: Session, pipeline: Pipeline, inputs: Mapping[str, bytes], run: RecordedRun, stack: ExitStack
 ) -> Recorder:
-    """Returns the recorder of a recorded dispatch; what was resident is so again, for as long as ``stack`` lasts."""
-    if not resident:
+    """Returns the recorder of a recorded run; what was resident is so again, for as long as ``stack`` lasts.
+
+    A job of a program that is kept running is a dispatch where no program is.
+    """
+    if run.way == PERSISTENT and pipeline.on.persistent is not None:
+        return JobRun(stack.enter_context(session.persistent(pipeline.program, config=pipeline.config)), inputs)
+    if not run.resident:
         return HostRun(pipeline, inputs)
-    arrays: dict[str, ResidentArray] = {}
-    for name, place in resident.items():
-        begin, data = place % ALIGNED, inputs[name]
-        memory = stack.enter_context(session.resident(begin + len(data), label=name))
-        arrays[name] = memory.view(begin, len(data), np.uint8)
-        arrays[name].upload(data)
-    host = {name: data for name, data in inputs.items() if name not in resident}
+    arrays = {name: memory_at(session, inputs[name], place, name, stack) for name, place in run.resident.items()}
+    host = {name: data for name, data in inputs.items() if name not in run.resident}
     return ResidentRun(pipeline, Arguments(host, arrays))
 
 
@@ -113,5 +118,12 @@ def _compared(
             return (), None
         was, is_ = (str(each) if isinstance(each, Failure) else None for each in (right, found))
         return (), EndDifference(was, is_)
-    sides = [Returned.of(bundle.program, each, bundle.run.resident) for each in (right, found)]
+    if bundle.evidence.work is None:
+        sides = [Returned.of(bundle.program, each, bundle.run.resident) for each in (right, found)]
+    else:
+        sizes = {slot.name: SCALAR_BY_TEXT[slot.element].size for slot in bundle.work.got.slots}
+        sides = [
+            tuple([Returned(slot, name, size, each[name]) for slot, (name, size) in enumerate(sizes.items())])
+            for each in (right, found)
+        ]
     return tuple(differences(*sides)), None

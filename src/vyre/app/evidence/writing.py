@@ -18,7 +18,16 @@ from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import InvalidInput
 from vyre.domain.evidence.config_fields import config_fields
 from vyre.domain.evidence.failures import Failure, failure_bytes
-from vyre.domain.evidence.records import Answer, BufferContent, Content, Evidence, RecordedRun, RunTiming
+from vyre.domain.evidence.records import (
+    DISPATCH,
+    Answer,
+    BufferContent,
+    Content,
+    Evidence,
+    RecordedRun,
+    RecordedWork,
+    RunTiming,
+)
 from vyre.domain.ir.buffers import Buffer, outputs_of
 from vyre.domain.ir.program import Program
 from vyre.policies.decision_records import to_lines
@@ -58,6 +67,7 @@ def write_bundle(
     expected_by: str = "reference",
     timings: Sequence[DispatchTiming] = (),
     noted: Noted | None = None,
+    way: str = DISPATCH,
     catalog: BackendCatalog | None = None,
     repository: SourceRepository | None = None,
 ) -> Evidence:
@@ -67,54 +77,81 @@ def write_bundle(
     ``expected`` what should have come out according to ``expected_by``; None where nothing else ran.  A buffer that is
     passed in and returned is in both.  ``resident`` names the buffers that were bound to resident memory, each with the
     byte of the allocation at which its part began; ``inputs`` has their content before the run, and an answer that of
-    the whole part after it.  The program is valid, and calls no operation whose definition lies elsewhere.  Raises
-    ``InvalidInput`` for names that are not those of the program, and ``UnreadableFile``.
+    the whole part after it.  The program is valid, and calls no operation whose definition lies elsewhere.  ``way`` as
+    in ``RecordedRun``.  Raises ``InvalidInput`` for names that are not those of the program, and ``UnreadableFile``.
     """
-    files: dict[str, bytes] = {}
-
-    def kept(name: str, data: bytes) -> Content:
-        files[name] = data
-        return content_of(name, data)
+    files = BundleFiles()
 
     def slots(folder: str, buffers: Sequence[Buffer], given: Mapping[str, bytes]) -> tuple[BufferContent, ...]:
         names = [buffer.name for buffer in buffers]
         if given.keys() != set(names):
             raise InvalidInput(f"{folder} has {sorted(given)}", fix=f"give the bytes of {names}.")
-        return tuple(
-            BufferContent(buffer.name, buffer.element.text, kept(f"{folder}/{place}.bin", bytes(given[buffer.name])))
-            for place, buffer in enumerate(buffers)
-        )
+        return files.slots(folder, [(buffer.name, buffer.element.text, given[buffer.name]) for buffer in buffers])
 
     def answer(folder: str, by: str, outcome: Outcome) -> Answer:
         if isinstance(outcome, Failure):
-            return Answer(by, (), kept(f"{folder}/{ERROR}", failure_bytes(outcome)))
+            return files.failed(folder, by, outcome)
         return Answer(by, slots(folder, outputs_of(program.abi_buffers), outcome), None)
 
-    program_file = kept(PROGRAM, program.to_text().encode())
+    program_file = files.kept(PROGRAM, program.to_text().encode())
     given = slots("inputs", given_of(program, resident), inputs)
     first = answer("outputs", str(backend.id), got)
     other = None if expected is None else answer("expected", expected_by, expected)
     noted = noted or Noted()
-    lines = to_lines(noted.decisions, version_of).encode()
     run = RecordedRun(
         name=program.name,
         digest=program.digest.hex(),
         program=program_file,
-        inputs_digest=inputs_digest(given, resident),
+        inputs_digest=inputs_digest(given, resident, way),
         inputs=given,
         resident=dict(resident),
         config=config_fields(config),
         got=first,
         expected=other,
-        timings=tuple(RunTiming(t.wall_ns, t.device_ns, t.enqueue_ns, t.wait_ns) for t in timings),
-        decisions=kept(DECISIONS, lines) if lines else None,
+        timings=tuple(map(run_timing, timings)),
+        decisions=files.decisions(noted),
         dropped=noted.dropped,
+        way=way,
     )
-    evidence = replace(
-        empty_evidence(packages_of(str(backend.id), catalog), repository), device=device_of(backend, catalog), run=run
-    )
+    evidence = replace(evidence_on(backend, catalog, repository), run=run)
     write_file(path_of("path", path), evidence, files)
     return evidence
+
+
+class BundleFiles(dict[str, bytes]):
+    """The files of a bundle that is written, by path."""
+
+    def kept(self, name: str, data: bytes) -> Content:
+        """Adds a file, and returns how a manifest names it."""
+        self[name] = data
+        return content_of(name, data)
+
+    def slots(self, folder: str, given: Iterable[tuple[str, str, bytes]]) -> tuple[BufferContent, ...]:
+        """Adds the contents of buffers, each with the name, the type of its elements, and its bytes."""
+        return tuple(
+            BufferContent(name, element, self.kept(f"{folder}/{place}.bin", bytes(data)))
+            for place, (name, element, data) in enumerate(given)
+        )
+
+    def failed(self, folder: str, by: str, failure: Failure) -> Answer:
+        """Adds the error of a program that ended a run."""
+        return Answer(by, (), self.kept(f"{folder}/{ERROR}", failure_bytes(failure)))
+
+    def decisions(self, noted: Noted) -> Content | None:
+        """Adds the decisions that belong to a run, if there are any."""
+        lines = to_lines(noted.decisions, version_of).encode()
+        return self.kept(DECISIONS, lines) if lines else None
+
+
+def evidence_on(backend: Backend, catalog: BackendCatalog | None, repository: SourceRepository | None) -> Evidence:
+    """Returns a manifest that describes a backend, now."""
+    made = empty_evidence(packages_of(str(backend.id), catalog), repository)
+    return replace(made, device=device_of(backend, catalog))
+
+
+def run_timing(timing: DispatchTiming) -> RunTiming:
+    """Returns the durations of a run as they are recorded."""
+    return RunTiming(timing.wall_ns, timing.device_ns, timing.enqueue_ns, timing.wait_ns)
 
 
 def given_of(program: Program, resident: Collection[str]) -> tuple[Buffer, ...]:
@@ -122,13 +159,28 @@ def given_of(program: Program, resident: Collection[str]) -> tuple[Buffer, ...]:
     return tuple([buffer for buffer in program.abi_buffers if buffer.takes_input or buffer.name in resident])
 
 
-def inputs_digest(slots: Sequence[BufferContent], resident: Mapping[str, int]) -> str:
-    """Returns the digest of all inputs together: of their names, sizes and digests, and of where they were resident."""
+def inputs_digest(slots: Sequence[BufferContent], resident: Mapping[str, int], way: str = DISPATCH) -> str:
+    """Returns the digest of all inputs together: of their names, sizes and digests, of where they were resident, and of
+    the way in which the program was run, if that is no dispatch.
+    """
+    fields: list[object] = [[slot.name, slot.content.nbytes, slot.content.blake3] for slot in slots]
+    if resident:
+        fields.append(sorted(map(list, resident.items())))
+    if way != DISPATCH:
+        fields.append(way)
+    return _digest(fields)
+
+
+def work_digest(work: RecordedWork) -> str:
+    """Returns the digest of all fields of recorded work but its own."""
+    from vyre.domain.value_json import to_json
+
+    return _digest(to_json(replace(work, digest="")))
+
+
+def _digest(document: object) -> str:
     from blake3 import blake3
 
     from vyre.domain.strict_json import canonical
 
-    fields: list[object] = [[slot.name, slot.content.nbytes, slot.content.blake3] for slot in slots]
-    if resident:
-        fields.append(sorted(map(list, resident.items())))
-    return blake3(canonical(fields).encode()).hexdigest()
+    return blake3(canonical(document).encode()).hexdigest()

@@ -34,12 +34,15 @@ from vyre.ports.resident_buffer import warn_unclosed
 
 if TYPE_CHECKING:
     import asyncio
+    from pathlib import Path
 
     import numpy as np
     import numpy.typing as npt
 
     from vyre.app.host_arrays import Shapes
+    from vyre.app.journal import DecisionJournal
     from vyre.app.pipeline import Inputs
+    from vyre.domain.evidence.records import Evidence
     from vyre.ports.requests import HostBytes
 
 MOST_LENGTHS: Final = 8
@@ -69,8 +72,9 @@ class PersistentJobs(Unique):
         backpressure: bool,
         replaces: bool = False,
         shapes: Shapes | None = None,
+        journal: DecisionJournal | None = None,
     ) -> None:
-        self._lease, self._executor = lease, executor
+        self._lease, self._executor, self._journal = lease, executor, journal
         self._replaces = replaces
         self.program: Final = program
         self.config: Final = config
@@ -172,6 +176,18 @@ class PersistentJobs(Unique):
             parts.append(self._part(engine, sliced, count, start))
             start += count
         return JobBatch(self, tuple(parts))
+
+    def write_evidence(self, path: Path | str, inputs: Inputs = ()) -> Evidence:
+        """Runs a job with these inputs and writes a file by which others can run it again and compare; returns its
+        manifest.
+
+        As ``Session.write_evidence`` does for a dispatch: an error of the program is recorded, and not raised.  Raises
+        what ``submit`` raises, every other error of the job, and ``UnreadableFile``.
+        """
+        from vyre.app.evidence.recording import record_job
+
+        given = dict(zip(self._inputs.names, map(bytes, self._views(inputs)), strict=True))
+        return record_job(path, self, given, self._lease.backend, self._journal)
 
     # ------------------------------------------------------------ ends of jobs
     def as_completed(self, tickets: Iterable[Ticket], timeout: float | None = None) -> Iterator[Ticket]:

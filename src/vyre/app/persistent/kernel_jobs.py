@@ -11,10 +11,13 @@ from vyre.domain.shared_dicts import entries_of
 from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from vyre.app.host_arrays import Shapes
     from vyre.app.kernels.arguments import Arguments
     from vyre.app.persistent.tickets import JobBatch, Ticket
     from vyre.app.pipeline import Inputs, Pipeline
+    from vyre.domain.evidence.records import Evidence
     from vyre.ports.persistent import PersistentEngine
 
 
@@ -65,6 +68,11 @@ class KernelJobs(PersistentJobs):
         assert isinstance(inputs, Mapping)
         flat = {name: value.reshape(-1) for name, value in named.items() if _axes_of(value) > 1 and name not in rows}
         return planned.submit_many({**inputs, **{name: named[name] for name in rows}, **flat}, jobs)
+
+    def write_evidence(self, path: Path | str, inputs: Inputs = ()) -> Evidence:
+        """Runs and records a job, as ``PersistentJobs.write_evidence`` does."""
+        jobs, inputs = self._planned(inputs)
+        return jobs.write_evidence(path, inputs)
 
     @property
     def engines(self) -> tuple[PersistentEngine, ...]:

@@ -170,7 +170,7 @@ class SessionPersistence(SessionAsynchrony):
 
         return PersistentJobs(
             self._lease, executor, pipeline.program, pipeline.config, capacity,
-            backpressure=backpressure, replaces=replaces, shapes=shapes,
+            backpressure=backpressure, replaces=replaces, shapes=shapes, journal=self._journal,
         )  # fmt: skip
 
     def _keeps(self, pipeline: Pipeline, shapes: Shapes | None, items: int, times: ItemTimes) -> bool:

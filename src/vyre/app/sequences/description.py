@@ -93,11 +93,15 @@ class TemporaryUse(NamedTuple):
 
 @frozen
 class Work:
-    """A sequence: ``first`` runs once, then each round runs ``parts``; ``temporaries`` are by identity."""
+    """A sequence: ``first`` runs once, then each round runs ``parts``; ``temporaries`` are by identity.
+
+    The first ``cleared`` steps fill temporary arrays with zeros.
+    """
 
     first: WorkPart
     parts: tuple[WorkPart, ...]
     temporaries: dict[int, TemporaryUse] = field(default_factory=dict)
+    cleared: int = 0
 
     @property
     def steps(self) -> Iterator[WorkStep]:
@@ -151,7 +155,7 @@ def describe(
             stated_once.extend(tuple(at + shift for at in before) for before in stated)
     made = [_part(ListedPart(tuple(once)), works_once, stated_once, numbers, sink)]
     made += [_part(part, works, stated, numbers, sink) for part, works, stated in told]
-    return Work(made[0], tuple(made[1:]), _temporaries(made))
+    return Work(made[0], tuple(made[1:]), _temporaries(made), len(clearing))
 
 
 def bound_step(listed: Listed, bind: Callable[[Step], BoundWork]) -> BoundWork:

@@ -228,6 +228,13 @@ class WorkPlanner:
             self._single = chosen, replace(chosen.plan, mode=ExecutionMode.PLAIN, groups=groups, why=why)
         return self._single[1]
 
+    def modes_of(self, plan: WorkPlan) -> dict[str, bool]:
+        """Returns the modes that force what a run with this plan did."""
+        joined = any(group.mode is ExecutionMode.FUSED for group in plan.groups)
+        waved = joined and (self._modes.megakernel or self._wave_choice is not None)
+        found = {mode.value: plan.mode is mode for mode in (ExecutionMode.GRAPH, ExecutionMode.PERSISTENT)}
+        return found | ({"megakernel": True} if waved else {"fused": joined})
+
     @property
     def is_curious(self) -> bool:
         """Returns whether the time of the next run is wanted: the next decision looks at those of the last few runs."""

@@ -30,11 +30,15 @@ from vyre.policies.launching.execution_prices import ExecutionMode
 from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from vyre.app.explain.service import CostsOf, CostsWanted
+    from vyre.app.journal import DecisionJournal
     from vyre.app.lease import BackendLease
     from vyre.app.sequences.structure import Structure
     from vyre.app.sequences.temporary import TemporaryBuffer
     from vyre.app.sequences.wave_plans import WavePlans
+    from vyre.domain.evidence.records import Evidence
     from vyre.domain.launch_costs import LaunchCosts
     from vyre.policies.journal import DecisionSink
     from vyre.ports.resident_buffer import ResidentBuffer
@@ -47,7 +51,7 @@ class WorkServices(NamedTuple):
 
     ``bind`` binds the memory of a step.  ``remember`` receives the timing of every run that launched a step by itself.
     ``costs`` returns the launch costs to plan with, and ``costs_of`` those that a caller asks for.  ``waves`` returns
-    the plans that graphs of a session share.
+    the plans that graphs of a session share.  ``journal`` is that of the session.
     """
 
     lease: BackendLease
@@ -57,6 +61,7 @@ class WorkServices(NamedTuple):
     decisions: DecisionSink | None
     costs_of: CostsOf
     waves: Callable[[], WavePlans]
+    journal: DecisionJournal | None
 
 
 class StepSequence(Closing):
@@ -76,6 +81,7 @@ class StepSequence(Closing):
         "_planner",
         "_ready",
         "_services",
+        "_work",
     )
 
     def __init__(
@@ -93,7 +99,7 @@ class StepSequence(Closing):
             raise InvalidInput("a sequence without steps", fix="give at least one.")
         lease.backend.require_resident_executor()
         work = describe(lease, services.bind, once, parts, services.decisions)
-        self._services = services
+        self._services, self._work = services, work
         self._names = tuple(step.name for step in work.steps)
         self._planner = WorkPlanner(lease.backend, work, wanted, services.costs, services.decisions, services.waves)
         self._grids: Final = grids_of(lease, work)
@@ -177,6 +183,32 @@ class StepSequence(Closing):
         known = known_costs(costs, self._services.costs_of)
         with self._lock, sealed:
             return self._planner.explain(rounds, repeats, kernel, known.costs)
+
+    def write_evidence(self, path: Path | str, rounds: int = 1) -> Evidence:
+        """Runs as a call does, and writes a file by which others can run it again and compare; returns its manifest.
+
+        The file holds the steps with their programs, the bytes of all memory that they bind as it was before the run
+        and of what they write as it is after it, and how the run was submitted; else as ``Session.write_evidence``.  An
+        error of a program is recorded, and not raised.  Nobody else may write the memory meanwhile.
+
+        Raises every other error of a call, ``InvalidInput`` for more bytes than a file holds, and ``UnreadableFile``.
+        """
+        from vyre.app.evidence.work_recording import WorkRecording, parts_of, record_work
+        from vyre.domain.evidence.records import SequenceCall
+
+        rounds, planner = _rounds(rounds), self._planner
+        plan = self.plan(rounds)
+
+        def run() -> tuple[DispatchTiming, dict[str, int]]:
+            nonlocal plan
+            ran = self(rounds)
+            plan = ran.plan
+            return ran.timing, {}
+
+        def call(recording: WorkRecording) -> SequenceCall:
+            return SequenceCall(rounds, planner.modes_of(plan))
+
+        return record_work(path, self._services.lease, self._services.journal, parts_of(self._work), run, call)
 
     @property
     def structure(self) -> Structure:

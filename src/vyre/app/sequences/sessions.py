@@ -172,6 +172,7 @@ class SessionSequences(SessionCore):
             self._decisions,
             self._launch_costs,
             self._shared_plans,
+            self._journal,
         )
 
     def _shared_plans(self) -> WavePlans:

@@ -6,13 +6,15 @@ Records are written by ``value_json``, so that reading refuses everything that w
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from vyre.domain.evidence.provenance import SourceState
 from vyre.domain.frozen import frozen
 
 FORM: Final = 2
 """Version of the written form."""
+DISPATCH: Final = "dispatch"
+PERSISTENT: Final = "persistent"
 
 
 @frozen
@@ -99,7 +101,8 @@ class RecordedRun:
     ``digest`` is that of the program, ``inputs_digest`` that of ``inputs`` and ``resident`` together; ``config`` holds
     the fields of the ``DispatchConfig`` that differ from the default.  ``got`` is the answer of the backend;
     ``expected`` is another answer that the backend should have given, None where nobody gave one.  ``decisions`` is the
-    journal, and ``dropped`` the number of decisions that it no longer held.
+    journal, and ``dropped`` the number of decisions that it no longer held.  ``way`` says what ran the program: a
+    dispatch, or a job of a program that is kept running.
     """
 
     name: str | None
@@ -114,6 +117,7 @@ class RecordedRun:
     timings: tuple[RunTiming, ...]
     decisions: Content | None
     dropped: int
+    way: str = DISPATCH
 
     @property
     def answers(self) -> tuple[Answer, ...]:
@@ -124,6 +128,133 @@ class RecordedRun:
     def due(self) -> Answer:
         """The answer that a replay must give: what the backend should have given, or else what it gave."""
         return self.got if self.expected is None else self.expected
+
+
+@frozen
+class MemoryPart:
+    """``nbytes`` bytes of a recorded memory, which its number names, from byte ``begin`` of its content on."""
+
+    memory: int
+    begin: int
+    nbytes: int
+
+
+@frozen
+class HostPart:
+    """``nbytes`` bytes of host data, from byte ``begin`` of the file ``RecordedWork.host`` on."""
+
+    begin: int
+    nbytes: int
+
+
+@frozen
+class TemporaryPart:
+    """A temporary array, by its number."""
+
+    number: int
+
+
+BoundPart: TypeAlias = MemoryPart | HostPart | TemporaryPart
+
+
+@frozen
+class RecordedMemory:
+    """The bytes of an allocation from the first to the last one that a step binds, before the run.
+
+    ``place`` is the byte of the allocation at which they begin.
+    """
+
+    before: BufferContent
+    place: int
+
+
+@frozen
+class RecordedStep:
+    """A launch: the number of its program, the fields of its config, what each buffer is bound to, and the places of
+    those steps of its part that are stated to run before it.
+    """
+
+    program: int
+    config: tuple[tuple[str, object], ...]
+    bound: Mapping[str, BoundPart]
+    after: tuple[int, ...]
+
+
+@frozen
+class RecordedPart:
+    """Steps that run ``times`` times together."""
+
+    steps: tuple[RecordedStep, ...]
+    times: int
+
+
+@frozen
+class SequenceCall:
+    """The call of a sequence: its rounds, and the modes that force what the run did."""
+
+    rounds: int
+    modes: Mapping[str, bool]
+
+
+@frozen
+class FixedPointCall:
+    """The call of a fixed point: its flag, its most rounds, and what repeated them."""
+
+    changed: MemoryPart
+    limit: int
+    early_exit: bool
+    executor: str
+
+
+@frozen
+class QueueCall:
+    """The call of a work queue, whose only step binds what is not the queue's own; ``initial`` are its first items."""
+
+    items: str
+    pushed: str
+    count: str
+    capacity: int
+    items_per_launch: int | None
+    total_items: int | None
+    discipline: str
+    initial: HostPart
+
+
+Call: TypeAlias = SequenceCall | FixedPointCall | QueueCall
+
+
+@frozen
+class RecordedWork:
+    """Steps on resident memory that ran together as a sequence, a fixed point or a work queue, and what came of it.
+
+    ``first`` ran once, before ``parts``.  ``host`` is one file with all data of the host that steps bind, and
+    ``temporaries`` holds the bytes of each temporary array.  The slots of ``got`` are the memory that steps write, as
+    it is after the run; ``counters`` are what the run counted and any other must count too.  ``digest`` is that of all
+    other fields.  ``timings``, ``decisions`` and ``dropped`` as in ``RecordedRun``.
+    """
+
+    programs: tuple[Content, ...]
+    host: Content
+    memory: tuple[RecordedMemory, ...]
+    temporaries: tuple[int, ...]
+    first: tuple[RecordedPart, ...]
+    parts: tuple[RecordedPart, ...]
+    call: Call
+    got: Answer
+    counters: Mapping[str, int]
+    timings: tuple[RunTiming, ...]
+    decisions: Content | None
+    dropped: int
+    digest: str
+
+    @property
+    def expected(self) -> None:
+        """No answer but that of the backend."""
+
+    @property
+    def due(self) -> Answer:
+        """The answer that a replay must give."""
+        return self.got
 
 
 @frozen
@@ -163,7 +294,7 @@ class SpeedClaim:
 
 @frozen
 class Evidence:
-    """The manifest.  ``made_at`` is in the form of ISO 8601; a bundle holds a run, measurements, or both."""
+    """The manifest.  ``made_at`` is in the form of ISO 8601; a bundle holds a run or work, measurements, or both."""
 
     form: int
     made_at: str
@@ -173,16 +304,23 @@ class Evidence:
     run: RecordedRun | None
     measurements: tuple[Measurement, ...]
     claims: tuple[SpeedClaim, ...]
+    work: RecordedWork | None = None
 
     def contents(self) -> Iterator[Content]:
         """Yields every file that the manifest names, in the order in which the bundle holds them."""
-        if self.run is None:
-            return
-        yield self.run.program
-        yield from (buffer.content for buffer in self.run.inputs)
-        for answer in self.run.answers:
-            yield from (buffer.content for buffer in answer.slots)
-            if answer.error is not None:
-                yield answer.error
-        if self.run.decisions is not None:
-            yield self.run.decisions
+        if (run := self.run) is not None:
+            yield run.program
+            yield from (buffer.content for buffer in run.inputs)
+            yield from _ending(run.answers, run.decisions)
+        if (work := self.work) is not None:
+            yield from (*work.programs, work.host, *(each.before.content for each in work.memory))
+            yield from _ending((work.got,), work.decisions)
+
+
+def _ending(answers: tuple[Answer, ...], decisions: Content | None) -> Iterator[Content]:
+    for answer in answers:
+        yield from (buffer.content for buffer in answer.slots)
+        if answer.error is not None:
+            yield answer.error
+    if decisions is not None:
+        yield decisions

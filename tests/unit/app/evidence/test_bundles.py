@@ -6,6 +6,7 @@ import json
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -140,6 +141,32 @@ def test_another_form_is_named(form: int) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UnreadableFile, match=r"nowhere\.zip"):
         read_evidence(tmp_path / "nowhere.zip")
+
+
+def test_a_session_writes_claims_of_what_was_measured_on_its_device(tmp_path: Path) -> None:
+    path, samples = tmp_path / "m.zip", {"ours": [1.0] * 9, "theirs": [2.0] * 9}
+    with vyre.open("reference") as session:
+        judged = session.write_claim(path, "row", samples, faster="ours", slower="theirs", factor=1.9)
+        assert judged.verdict.supported and str(judged).startswith(
+            "`row`: theirs takes at least 1.9 times as long as ours"
+        )
+        evidence = read_evidence(path).evidence
+        assert evidence.claims == (SpeedClaim("row", "ours", "theirs", 1.9),)
+        assert evidence.device is not None and evidence.device.backend == "reference"
+        assert {side.device for side in evidence.measurements[0].sides} == {evidence.device.name}
+        bold = session.write_claim(path, "row", samples, faster="theirs", slower="ours")
+        assert not bold.verdict.supported and not read_evidence(path).evidence.claims
+        few = session.write_claim(path, "row", {"a": [1.0], "b": [9.0, 9.0]}, faster="a", slower="b")
+        assert few.verdict.refusal is ClaimRefusal.UNPAIRED
+        wrongs: tuple[Any, ...] = (
+            {"ours": [1.0]},
+            samples | {"third": []},
+            {"ours": [1.0], "theirs": [0.0]},
+            {"ours": 1},
+        )
+        for wrong in wrongs:
+            with pytest.raises((InvalidInput, InvalidConfig)):
+                session.write_claim(path, "row", wrong, faster="ours", slower="theirs")
 
 
 def test_a_bundle_claims_only_what_its_samples_support(tmp_path: Path) -> None:

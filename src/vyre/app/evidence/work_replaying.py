@@ -1,0 +1,119 @@
+"""Runs recorded sequences, fixed points and work queues again, on memory with the recorded content."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+
+from vyre.app.evidence.bundle import EvidenceBundle
+from vyre.app.evidence.writing import Outcome
+from vyre.app.resident import ResidentArray
+from vyre.app.sequences.steps import Repeat, Step
+from vyre.app.session import Session
+from vyre.domain.errors import PlanError, UnsupportedFeature
+from vyre.domain.evidence import records
+from vyre.domain.evidence.config_fields import config_of
+from vyre.domain.evidence.failures import PROGRAM_ERRORS, failure_of
+
+ALIGNED: Final = 256
+"""Resident memory is made anew at the same place modulo so many bytes; no load is wider."""
+
+
+def run_again(session: Session, bundle: EvidenceBundle) -> tuple[Outcome, Mapping[str, int]]:
+    """Runs the work of a bundle once, and returns what it comes to and what it has counted.
+
+    On the recorded backend it is submitted and repeated as it was, where that can be; else as the planner decides.
+    """
+    with ExitStack() as stack:
+        again = _WorkAgain(session, bundle, stack)
+        try:
+            try:
+                counters = again.ran(as_recorded=str(session.backend) == bundle.work.got.by)
+            except (PlanError, UnsupportedFeature):  # it has run nothing
+                counters = again.ran(as_recorded=False)
+        except PROGRAM_ERRORS as error:
+            failure = failure_of(error)
+            assert failure is not None
+            return failure, {}
+        return again.contents(), counters
+
+
+def memory_at(session: Session, content: bytes, place: int, label: str, stack: ExitStack) -> ResidentArray:
+    """Returns memory with this content, which begins at the place of an allocation modulo ``ALIGNED``."""
+    begin = place % ALIGNED
+    memory = stack.enter_context(session.resident(begin + len(content), label=label))
+    part = memory.view(begin, len(content), np.uint8)
+    part.upload(content)
+    return part
+
+
+class _WorkAgain:
+    """The work of a bundle on memory of a session, which lasts as long as ``stack``."""
+
+    def __init__(self, session: Session, bundle: EvidenceBundle, stack: ExitStack) -> None:
+        work = bundle.work
+        self._session, self._bundle, self._work, self._stack = session, bundle, work, stack
+        contents = [(bundle.bytes_of(each.before), each.place, each.before.name) for each in work.memory]
+        self._memory: Final = [memory_at(session, *each, stack) for each in contents]
+        self._temporaries: Final = [session.temporary(np.uint8, nbytes) for nbytes in work.temporaries]
+        self._part: Final = cache(self._made_part)
+        """The array of a part, the same for equal parts."""
+
+    def contents(self) -> dict[str, bytes]:
+        """Returns the content of the memory that steps write now."""
+        names = {slot.name for slot in self._work.got.slots}
+        held = zip([each.before.name for each in self._work.memory], self._memory, strict=True)
+        return {name: array.download().tobytes() for name, array in held if name in names}
+
+    def ran(self, *, as_recorded: bool) -> Mapping[str, int]:
+        """Runs once, in the recorded modes or as the planner decides, and returns what was counted."""
+        session, work = self._session, self._work
+        first, steps = ([self._repeated(part) for part in parts] for parts in (work.first, work.parts))
+        match call := work.call:
+            case records.SequenceCall():
+                graph = session.sequence(steps, first=first, modes=call.modes if as_recorded else None)
+                self._stack.enter_context(graph)(call.rounds)
+                return {}
+            case records.FixedPointCall():
+                loop = session.fixpoint(
+                    steps, first=first, changed=self._part(call.changed).view(dtype=np.uint32), limit=call.limit,
+                    executor=call.executor if as_recorded and call.early_exit else None, early_exit=call.early_exit,
+                )  # fmt: skip
+                ended = loop()
+                return {"iterations": ended.iterations, "converged": int(ended.converged)}
+            case records.QueueCall():
+                ((only,),) = (part.steps for part in work.parts)
+                queue = session.work_queue(
+                    self._bundle.programs[only.program], self._inputs(only),
+                    items=call.items, pushed=call.pushed, count=call.count, capacity=call.capacity,
+                    items_per_launch=call.items_per_launch, total_items=call.total_items,
+                    discipline=call.discipline,  # type: ignore[arg-type]  # a text, which is checked
+                )  # fmt: skip
+                drained = self._stack.enter_context(queue)(np.frombuffer(self._bound(call.initial), np.uint32))
+                return {name: getattr(drained, name) for name in ("processed", "pushed")}
+
+    def _repeated(self, part: records.RecordedPart) -> Repeat:
+        steps: list[Step] = []
+        for each in part.steps:
+            program, config = self._bundle.programs[each.program], config_of(each.config)
+            steps.append(Step(program, self._inputs(each), config, after=[steps[at] for at in each.after]))
+        return Repeat(steps, part.times)
+
+    def _inputs(self, step: records.RecordedStep) -> dict[str, Any]:
+        return {name: self._bound(part) for name, part in step.bound.items()}
+
+    def _bound(self, part: records.BoundPart) -> Any:
+        match part:
+            case records.HostPart():
+                return self._bundle.files[self._work.host.path][part.begin : part.begin + part.nbytes]
+            case records.MemoryPart():
+                return self._part(part)
+            case _:
+                return self._temporaries[part.number]
+
+    def _made_part(self, part: records.MemoryPart) -> ResidentArray:
+        return self._memory[part.memory].view(part.begin, part.nbytes, np.uint8)

@@ -1,4 +1,4 @@
-"""What backends offer, and what they lack for a program: nothing here compiles or opens a device."""
+"""The offers of backends, and what they lack for a program: nothing here compiles or opens a device."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def missing_on(
 
 
 class Offer(NamedTuple):
-    """What a backend offers here: its profile, operations and version; or ``why`` it offers nothing."""
+    """The offer of a backend on this machine: its profile, operations and version; or ``why`` it offers nothing."""
 
     profile: DeviceProfile | None = None
     supported_ops: frozenset[OpId] = frozenset()

@@ -1,4 +1,4 @@
-"""What is known of a device beyond what its driver tells: its signature, and its profile completed by that."""
+"""The facts about a device beyond those that its driver tells: its signature, and its profile completed by that."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ FAILED: Final = "E-GATE-FAILED"
 
 
 class MutationClass(IntEnum):
-    """What a program may change that others see after it; a later class is a wider one.
+    """Classes of the changes by a program that others see after it; a later class is a wider one.
 
     Private and workgroup memory ends with the launch, so that nobody sees what happens there.
     """
@@ -65,7 +65,7 @@ Answer: TypeAlias = "Allow | Refuse"
 
 @frozen
 class GatedProgram:
-    """What a gate sees: a valid program, and facts about it.
+    """The view of a gate: a valid program, and facts about it.
 
     ``changes``: what may happen to each buffer that the program writes and others see, by its name.  ``operations``:
     the ids of the operations that the program calls or defines.  ``traps``: the tags of its traps.

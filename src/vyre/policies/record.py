@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any
 
-from vyre.domain.frozen import frozen
+from vyre.domain.frozen import frozen as verdict
 from vyre.domain.record import (
     U32,
     U32_MAX,
@@ -37,14 +37,6 @@ __all__ = [
     "verdict",
     "why_field",
 ]
-
-T = TypeVar("T")
-
-
-@dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def verdict(cls: type[T]) -> type[T]:
-    """Makes a frozen, slotted dataclass for results, without checks because only a policy builds one."""
-    return frozen(cls)
 
 
 def why_field() -> Any:

@@ -74,7 +74,7 @@ def label_of(program: Program, config: DispatchConfig) -> str:
 
 
 class _Watch:
-    """What the facets of one backend share: they call ``run`` for everything that they pass on."""
+    """The common base of the facets of one backend, which call ``run`` for everything that they pass on."""
 
     def __init__(self, telemetry: GuardedTelemetry, backend: str) -> None:
         self.telemetry: Final = telemetry

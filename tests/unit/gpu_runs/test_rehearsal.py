@@ -1,29 +1,36 @@
-"""Both commands, in small, on the emulated driver: every group passes, and nothing claims to be a GPU's."""
+"""Every group of both commands passes, in small, on the emulated driver."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gpu_runs.bench import costs, programs, rivals
 from gpu_runs.bench.bandwidth import summarise
 from gpu_runs.check.faults import TRAP_INSTRUCTION, WILD_STORE
-from gpu_runs.command import main
-from gpu_runs.context import COMMANDS, Context
+from gpu_runs.context import COMMANDS, Context, find_group
 from gpu_runs.findings import collect
-from gpu_runs.supervisor import worker_environment
+from gpu_runs.supervisor import GroupVerdict, judge, worker_environment
 from support.cuda.ptxas import joined
+from support.fixed_points import keep_resident_arrays
 from support.limits import LIMIT_S
 from vyre.domain.binding import plan_bindings
 from vyre.testing.execution import execute, open_backend
 from vyre.testing.operator_programs import operator_cases
 from vyre.testing.outcomes import Verdict
 
+TESTS = Path(__file__).parents[2]
+QUICK = {
+    "check": (
+        *("arrays", "queries", "packing", "work-queues", "speculation", "waves", "fixed-points", "sequences"),
+        *("indirect-grids", "e-graphs", "asynchrony"),
+    ),
+    "bench": ("queries", "packing", "arrays", "waves", "barriers", "work-queues", "joined", "overlap"),
+}
+"""Groups that take little time and have no part that must be skipped."""
 # What only a GPU or a package that is not installed here can do.
 NEED_A_GPU = {
     "sanitizer",
@@ -36,18 +43,34 @@ NEED_A_GPU = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_group_passes_on_the_machine(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main([command, "--out", str(tmp_path), "--backend", "cuda-machine", "--budget", "1100"])
-    printed = capsys.readouterr().out
-    assert code == 0, printed
-    record: dict[str, Any] = json.loads((tmp_path / f"rehearsal-{command}-cuda-machine.json").read_text())
-    assert record["emulated"] is True and record["device"]["multiprocessors"] > 0
-    verdicts = {group["name"]: group["verdict"] for group in record["groups"]}
-    assert {name for name, verdict in verdicts.items() if verdict == "skipped"} == NEED_A_GPU & verdicts.keys()
-    assert set(verdicts.values()) <= {"passed", "skipped"}
-    assert not (tmp_path / f"gpu-{command}.json").exists()
+GROUPS = [
+    pytest.param(
+        command,
+        group.name,
+        id=f"{command}-{group.name}",
+        marks=[] if group.name in QUICK[command] else [pytest.mark.slow],
+    )
+    for command, groups in COMMANDS.items()
+    for group in groups
+    if (command, group.name) not in (("bench", "probe"), ("bench", "costs"))  # the probe of checks; looked at below
+]
+
+
+@pytest.fixture(autouse=True)
+def _kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_resident_arrays(monkeypatch)
+
+
+@pytest.mark.parametrize(("command", "name"), GROUPS)
+def test_a_group_passes_on_the_machine(command: str, name: str, tmp_path: Path) -> None:
+    """In this process: ``test_command`` and ``test_evidence`` run both commands, whose groups have one each."""
+    context = Context(backend="cuda-machine", tests=TESTS, seconds=60, folder=tmp_path)
+    tally = collect(find_group(command, name).load()(context), tmp_path / "findings.json")
+    assert tally.listed[Verdict.FAILED] == []
+    assert judge(tally.to_json(), 0) is (GroupVerdict.SKIPPED if name in NEED_A_GPU else GroupVerdict.PASSED)
+    if name in QUICK[command]:
+        assert tally.listed[Verdict.SKIPPED] == []
+        assert tally.counts[Verdict.PASSED] > 5 if command == "check" else tally.facts
 
 
 def test_every_group_can_be_loaded() -> None:

@@ -11,6 +11,7 @@ import pytest
 from vyre.domain.ir.operators import ATOMIC_ELEMENTS, BINARY, INTEGERS, SUBGROUP, UNARY, AtomicOp, BinaryOp
 from vyre.domain.ir.types import EXECUTABLE_TYPES, NARROW_TYPES, ScalarType, bool_
 from vyre.domain.numerics import scalar
+from vyre.domain.validation.validator import check_rules
 from vyre.ports.backend import Backend
 from vyre.testing.execution import execute, open_backend
 from vyre.testing.operator_matrix import operator_matrix
@@ -24,6 +25,7 @@ TOGETHER = [case for case in operator_matrix() if case.name.endswith("common") o
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in operator_matrix()])
 def test_all_engines_agree(case: OperatorCase) -> None:
+    check_rules(case.program).raise_if_invalid()
     wanted = execute(engine("reference-scalar"), case.program, case.inputs)
     assert usual_outputs(case.name) == wanted
     assert execute(engine("cuda-machine"), case.program, case.inputs) == wanted

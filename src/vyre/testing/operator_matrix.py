@@ -30,7 +30,6 @@ from vyre.domain.ir.operators import (
 )
 from vyre.domain.ir.program import Access, Buffer, MemoryKind, Program
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType, bool_, u32
-from vyre.domain.validation.validator import validate
 from vyre.testing.operator_programs import OperatorCase, operator_cases
 from vyre.testing.samples import samples
 
@@ -321,6 +320,4 @@ def _case(
     shared: tuple[Buffer, ...] = ()
     if scratch is not None:
         shared = (Buffer.make("scratch", 0, Access.WORKGROUP, scratch[0], scratch[1], kind=MemoryKind.SHARED),)
-    program = Program((*buffers, *shared), (size, 1, 1), body, name=name)
-    validate(program).raise_if_invalid()
-    return OperatorCase(name, program, inputs)
+    return OperatorCase(name, Program((*buffers, *shared), (size, 1, 1), body, name=name), inputs)

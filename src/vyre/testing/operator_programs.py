@@ -27,7 +27,6 @@ from vyre.domain.ir.types import (
     u32,
     u64,
 )
-from vyre.domain.validation.validator import check_rules
 from vyre.testing.operations import OPERANDS, Operation, operand_columns, operations, rows_of, with_operands
 from vyre.testing.samples import HALF_BITS, samples, wide_samples, words_with
 
@@ -224,9 +223,9 @@ def _case(
         for k, (output, (dtype, _)) in enumerate(outputs.items())
     ]
     body = tuple(ir.Store(output, _LANE, value) for output, (_, value) in outputs.items())
-    program = Program((*inputs, *results), (64, 1, 1), body, name=name)
-    check_rules(program).raise_if_invalid()
-    return OperatorCase(name, program, operand_columns(rows, operands))
+    return OperatorCase(
+        name, Program((*inputs, *results), (64, 1, 1), body, name=name), operand_columns(rows, operands)
+    )
 
 
 def _patterns(dtype: ScalarType) -> tuple[int, ...]:

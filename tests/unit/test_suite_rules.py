@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -80,6 +81,20 @@ def test_no_property_has_a_deadline() -> None:
         if isinstance(node, ast.keyword) and node.arg == "deadline" and ast.unparse(node.value) != "None"
     ]
     assert wrong == []
+
+
+def test_a_soak_runs_every_file_that_looks_longer_in_one() -> None:
+    longer = {
+        f"tests/{name}"
+        for name, tree in mentioning("SOAK")
+        if name.rpartition("/")[2].startswith("test_") and Path(__file__).name not in name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and node.id == "SOAK"
+    }
+    makefile = (TESTS.parent / "Makefile").read_text("utf-8")
+    listed = set(re.findall(r"tests/[\w/.]+", makefile[makefile.index("VYRE_SOAK=1 $(PYTEST)") :]))
+    assert len(longer) > 30
+    assert [file for file in sorted(longer) if not any(file.startswith(each) for each in listed)] == []
 
 
 HANGS = """

@@ -62,7 +62,7 @@ LAPS: Final = 4
 """Dispatches of each program, with its own parameters and with zeros in turn."""
 CALLS: Final = 14
 """Of a specialized pipeline: so many that it is worth code of its own."""
-WORK: Final = 4_000
+WORK: Final = 2_000
 """Node evaluations of a random program, about."""
 RUNS: Final = 3
 """Of sequences on resident memory, and of bound launches."""

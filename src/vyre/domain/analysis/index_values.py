@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 from vyre.domain.ir.operators import BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar
+from vyre.domain.numerics.ranges import binary_range
 
 U32_MAX: Final = 0xFFFF_FFFF
 _BITS: Final = 32
@@ -193,13 +194,18 @@ class Values:
         assert outer.atom is not None and inner.atom is not None and sum_.atom is not None
         self._products.append((outer.atom, factor, inner.atom, sum_.atom))
 
-    def _derived(self, op: BinaryOp, a: Value, b: Value, low: int, high: int, align: int = 0) -> Value:
+    def _derived(self, op: BinaryOp, a: Value, b: Value, align: int = 0) -> Value:
         """Returns the result of a non-linear operation: the same operands give the same value."""
         key = (op, id(a), id(b))
-        found = self._named.get(key)
-        if found is None:
-            found = self._named[key] = self.fresh(low, high, min(align, _BITS), op, a, b)
-        return found
+        result = self._named.get(key)
+        if result is None:
+            low, high = binary_range(op, ScalarType.U32, (a.low, a.high), (b.low, b.high))
+            result = self._named[key] = self.fresh(low, high, min(align, _BITS), op, a, b)
+        return result
+
+    def _commuted(self, op: BinaryOp, a: Value, b: Value, align: int = 0) -> Value:
+        """Returns the result of a commutative operation that is not linear."""
+        return self._derived(op, *_ordered(a, b), align)
 
     def _form(self, terms: Terms) -> Form:
         found = self._forms.get(terms)
@@ -238,7 +244,7 @@ class Values:
                 del sums[outer], sums[inner]
                 sums[sum_] = signed(sums.get(sum_, 0) + times)
         if len(sums) > _MOST_TERMS:
-            return self._derived(BinaryOp.ADD, a, b, 0, U32_MAX, min(a.align, b.align))
+            return self._derived(BinaryOp.ADD, a, b, min(a.align, b.align))
         terms = sorted([term for term in sums.items() if term[1]], key=_order)
         return self._value(self._form(tuple(terms)), (a.constant + b.constant) & U32_MAX)
 
@@ -273,24 +279,19 @@ class Values:
             a, b = b, a
         if b.is_constant:
             return self.scaled(a, b.constant)
-        a, b = _ordered(a, b)
-        low, high = (a.low * b.low, a.high * b.high) if a.high * b.high <= U32_MAX else (0, U32_MAX)
-        return self._derived(BinaryOp.MUL, a, b, low, high, a.align + b.align)
+        return self._commuted(BinaryOp.MUL, a, b, a.align + b.align)
 
     def _divide(self, a: Value, b: Value) -> Value:
-        if b.low == 0:
-            return self.constant(U32_MAX) if b.high == 0 else self._derived(BinaryOp.DIV, a, b, 0, U32_MAX)
-        if b.high == 1:
-            return a
-        return self._derived(BinaryOp.DIV, a, b, a.low // b.high, a.high // b.low)
+        if b.high == 0:
+            return self.constant(U32_MAX)
+        return a if b.low == b.high == 1 else self._derived(BinaryOp.DIV, a, b)
 
     def _remainder(self, a: Value, b: Value) -> Value:
         if a.high < b.low:
             return a
         if b.is_constant and b.constant & (b.constant - 1) == 0:
             return self._and(a, self.constant((b.constant - 1) & U32_MAX)) if b.constant else b
-        align = min(a.align, b.align) if b.is_constant else 0
-        return self._derived(BinaryOp.MOD, a, b, 0, min(a.high, max(b.high - 1, 0)), align)
+        return self._derived(BinaryOp.MOD, a, b, min(a.align, b.align) if b.is_constant else 0)
 
     def _and(self, a: Value, b: Value) -> Value:
         if a.is_constant:
@@ -300,79 +301,55 @@ class Values:
                 return a
             if b.constant.bit_length() <= a.form.align:
                 return self.constant(a.constant & b.constant)
-        a, b = _ordered(a, b)
-        return self._derived(BinaryOp.BIT_AND, a, b, 0, min(a.high, b.high), max(a.align, b.align))
+        return self._commuted(BinaryOp.BIT_AND, a, b, max(a.align, b.align))
 
     def _or(self, a: Value, b: Value) -> Value:
-        if b.high.bit_length() <= a.align or a.high.bit_length() <= b.align:
-            return self.add(a, b)  # no bit is set in both
-        a, b = _ordered(a, b)
-        return self._derived(BinaryOp.BIT_OR, a, b, max(a.low, b.low), _all_bits(a, b), min(a.align, b.align))
+        return self._united(BinaryOp.BIT_OR, a, b, min(a.align, b.align))
 
     def _xor(self, a: Value, b: Value) -> Value:
+        return self._united(BinaryOp.BIT_XOR, a, b, min(a.align, b.align))
+
+    def _united(self, op: BinaryOp, a: Value, b: Value, align: int) -> Value:
         if b.high.bit_length() <= a.align or a.high.bit_length() <= b.align:
-            return self.add(a, b)
-        a, b = _ordered(a, b)
-        return self._derived(BinaryOp.BIT_XOR, a, b, 0, _all_bits(a, b), min(a.align, b.align))
+            return self.add(a, b)  # no bit is set in both
+        return self._commuted(op, a, b, align)
 
     def _shift_left(self, a: Value, b: Value) -> Value:
         if b.is_constant:
             return self.scaled(a, 1 << (b.constant & 31))
-        if b.high >= _BITS:
-            return self._derived(BinaryOp.SHL, a, b, 0, U32_MAX, a.align)
-        low, high = a.low << b.low, a.high << b.high
-        if high > U32_MAX:
-            low, high = 0, U32_MAX
-        return self._derived(BinaryOp.SHL, a, b, low, high, a.align + b.low)
+        return self._derived(BinaryOp.SHL, a, b, a.align + (b.low if b.high < _BITS else 0))
 
     def _shift_right(self, a: Value, b: Value) -> Value:
         if b.is_constant:
             b = self.constant(b.constant & 31)
             if b.constant == 0:
                 return a
-        least, most = (b.low, b.high) if b.high < _BITS else (0, _BITS)
-        return self._derived(BinaryOp.SHR, a, b, a.low >> most, a.high >> least)
+        return self._derived(BinaryOp.SHR, a, b)
 
     def _minimum(self, a: Value, b: Value) -> Value:
         if a.high <= b.low or a is b:
             return a
-        if b.high <= a.low:
-            return b
-        a, b = _ordered(a, b)
-        return self._derived(BinaryOp.MIN, a, b, min(a.low, b.low), min(a.high, b.high), min(a.align, b.align))
+        return b if b.high <= a.low else self._commuted(BinaryOp.MIN, a, b, min(a.align, b.align))
 
     def _maximum(self, a: Value, b: Value) -> Value:
         if a.high <= b.low or a is b:
             return b
-        if b.high <= a.low:
-            return a
-        a, b = _ordered(a, b)
-        return self._derived(BinaryOp.MAX, a, b, max(a.low, b.low), max(a.high, b.high), min(a.align, b.align))
+        return a if b.high <= a.low else self._commuted(BinaryOp.MAX, a, b, min(a.align, b.align))
 
     def _difference(self, a: Value, b: Value) -> Value:
-        a, b = _ordered(a, b)
-        return self._derived(BinaryOp.ABS_DIFF, a, b, 0, max(a.high - b.low, b.high - a.low))
+        return self._commuted(BinaryOp.ABS_DIFF, a, b)
 
     def _saturating_add(self, a: Value, b: Value) -> Value:
-        if a.high + b.high <= U32_MAX:
-            return self.add(a, b)
-        a, b = _ordered(a, b)
-        return self._derived(BinaryOp.SATURATING_ADD, a, b, min(a.low + b.low, U32_MAX), U32_MAX)
+        return self.add(a, b) if a.high + b.high <= U32_MAX else self._commuted(BinaryOp.SATURATING_ADD, a, b)
 
     def _saturating_subtract(self, a: Value, b: Value) -> Value:
-        if a.low >= b.high:
-            return self.subtract(a, b)
-        return self._derived(BinaryOp.SATURATING_SUB, a, b, max(a.low - b.high, 0), max(a.high - b.low, 0))
+        return self.subtract(a, b) if a.low >= b.high else self._derived(BinaryOp.SATURATING_SUB, a, b)
 
     def _saturating_multiply(self, a: Value, b: Value) -> Value:
-        if a.high * b.high <= U32_MAX:
-            return self._multiply(a, b)
-        a, b = _ordered(a, b)
-        return self._derived(BinaryOp.SATURATING_MUL, a, b, min(a.low * b.low, U32_MAX), U32_MAX)
+        return self._multiply(a, b) if a.high * b.high <= U32_MAX else self._commuted(BinaryOp.SATURATING_MUL, a, b)
 
     def _multiply_high(self, a: Value, b: Value) -> Value:
-        a, b = _ordered(a, b)
-        return self._derived(BinaryOp.MUL_HIGH, a, b, a.low * b.low >> _BITS, a.high * b.high >> _BITS)
+        return self._commuted(BinaryOp.MUL_HIGH, a, b)
 
 
 def _order(term: tuple[Atom, int]) -> int:
@@ -384,11 +361,6 @@ def _ordered(a: Value, b: Value) -> tuple[Value, Value]:
     if a.is_constant or (not b.is_constant and id(a) > id(b)):
         return b, a
     return a, b
-
-
-def _all_bits(a: Value, b: Value) -> int:
-    """Returns the greatest number with no more bits than either."""
-    return (1 << max(a.high, b.high).bit_length()) - 1
 
 
 COUNTS_BITS: Final = frozenset({UnaryOp.POPCOUNT, UnaryOp.CLZ, UnaryOp.CTZ})

@@ -12,7 +12,7 @@ from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BINARY, BinaryOp, Element, UnaryOp
 from vyre.domain.ir.program import Buffer
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.optimize.ranges import equal, less
+from vyre.domain.numerics.ranges import equal, less
 
 
 class Lint(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 from vyre.domain.ir.expr import Cast
 from vyre.domain.ir.operators import BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.optimize.ranges import LIMITS, Range, binary_range, equal, less
+from vyre.domain.numerics.ranges import LIMITS, Range, binary_range, equal, less
 from vyre.domain.optimize.value_table import Value, ValueTable
 
 _LEARNT: Final = 16

@@ -19,7 +19,7 @@ from vyre.domain.ir.operators import BINARY, COMMUTING, UNARY, BinaryOp, Element
 from vyre.domain.ir.program import Access, Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import operands_first
-from vyre.domain.optimize.ranges import LIMITS, Range, binary_range, equal, less, unary_range
+from vyre.domain.numerics.ranges import LIMITS, Range, binary_range, equal, less, unary_range
 
 _U32: Final = ScalarType.U32
 _BOOL: Final = ScalarType.BOOL

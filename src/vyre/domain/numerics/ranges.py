@@ -70,20 +70,12 @@ def _bit_xor(dtype: ScalarType, a: Range, b: Range) -> Range | None:
     return (0, _bits_above(a, b)) if a[0] >= 0 and b[0] >= 0 else None
 
 
-def _count(dtype: ScalarType, b: Range) -> int | None:
-    return b[0] & (dtype.bits - 1) if b[0] == b[1] else None
-
-
-def _shift_left(dtype: ScalarType, a: Range, b: Range) -> Range | None:
-    count = _count(dtype, b)
-    return None if count is None else (a[0] << count, a[1] << count)
-
-
-def _shift_right(dtype: ScalarType, a: Range, b: Range) -> Range | None:
-    count = _count(dtype, b)
-    if count is not None:
-        return a[0] >> count, a[1] >> count
-    return min(a[0], 0), max(a[1], -1)
+def _counts(dtype: ScalarType, b: Range) -> Range:
+    """Returns the range of the low bits of the count of a shift, which alone matter."""
+    most = dtype.bits - 1
+    if b[0] == b[1]:
+        return b[0] & most, b[0] & most
+    return b if b[0] >= 0 and b[1] <= most else (0, most)
 
 
 def _difference(dtype: ScalarType, a: Range, b: Range) -> Range | None:
@@ -104,8 +96,8 @@ _BINARY: Final[dict[BinaryOp, Callable[[ScalarType, Range, Range], Range | None]
     BinaryOp.BIT_AND: _bit_and,
     BinaryOp.BIT_OR: _bit_or,
     BinaryOp.BIT_XOR: _bit_xor,
-    BinaryOp.SHL: _shift_left,
-    BinaryOp.SHR: _shift_right,
+    BinaryOp.SHL: lambda t, a, b: _corners(lambda x, y: x << y, a, _counts(t, b)),
+    BinaryOp.SHR: lambda t, a, b: _corners(lambda x, y: x >> y, a, _counts(t, b)),
     BinaryOp.ABS_DIFF: _difference,
     BinaryOp.MIN: lambda t, a, b: (min(a[0], b[0]), min(a[1], b[1])),
     BinaryOp.MAX: lambda t, a, b: (max(a[0], b[0]), max(a[1], b[1])),

@@ -12,7 +12,7 @@ from vyre.domain.ir.program import Program
 from vyre.ports.backend import Backend
 from vyre.ports.execution import CacheCounters, CacheOutcome, CompileResult
 from vyre.ports.requests import DispatchRequest, HostBytes, OutputStorage
-from vyre.testing.fakes import FunctionExecutor, Kernel, function_backend
+from vyre.testing.fakes import BytesFunction, FunctionExecutor, function_backend
 
 Step = Callable[[str, tuple[int, ...]], None]
 
@@ -24,7 +24,7 @@ class ForgetfulCompiler:
     ``compiled``, ``prepared``: what was made, in order.
     """
 
-    kernel: Kernel
+    kernel: BytesFunction
     keeps: int = 2
     step: Step = lambda what, nbytes: None
     compiled: list[Program] = field(default_factory=list)

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Final
 # isort: off
 if TYPE_CHECKING:
     from vyre.adapters.cuda.machine.fault_plan import (
-        FOREVER as FOREVER, Fault as Fault, FaultPlan as FaultPlan, SlowKernel as SlowKernel,
+        FOREVER as FOREVER, DriverCall as DriverCall, Fault as Fault, FaultPlan as FaultPlan, RunName as RunName,
+        SlowKernel as SlowKernel,
     )
     from vyre.adapters.cuda.machine.machine_options import MachineOptions as MachineOptions
     from vyre.adapters.discovery import assemble_catalog as assemble_catalog, load_catalog as load_catalog
     from vyre.testing.fakes import (
-        Call as Call, CallLog as CallLog, FailNth as FailNth, FunctionExecutor as FunctionExecutor,
+        BytesFunction as BytesFunction, Call as Call, CallLog as CallLog, CallName as CallName, FailNth as FailNth,
+        FunctionExecutor as FunctionExecutor, Hook as Hook,
         MemoryArtifactStore as MemoryArtifactStore, failing as failing, function_backend as function_backend,
         hooked as hooked, recording as recording, registration_of as registration_of,
     )
@@ -31,12 +33,12 @@ else:
 
 # The imports above for run time: module -> names.
 _HOME: Final[dict[str, str]] = {
-    "vyre.adapters.cuda.machine.fault_plan": "FOREVER Fault FaultPlan SlowKernel",
+    "vyre.adapters.cuda.machine.fault_plan": "FOREVER DriverCall Fault FaultPlan RunName SlowKernel",
     "vyre.adapters.cuda.machine.machine_options": "MachineOptions",
     "vyre.adapters.discovery": "assemble_catalog load_catalog",
     "vyre.testing.fakes": (
-        "Call CallLog FailNth FunctionExecutor MemoryArtifactStore failing function_backend hooked recording "
-        "registration_of"
+        "BytesFunction Call CallLog CallName FailNth FunctionExecutor Hook MemoryArtifactStore failing "
+        "function_backend hooked recording registration_of"
     ),
     "vyre.testing.machine": "CudaMachine cuda_machine",
     "vyre.testing.recording_telemetry": "Event RecordingTelemetry",

@@ -11,7 +11,7 @@ from dataclasses import field, replace
 from functools import cache
 from operator import attrgetter
 from threading import Lock
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from vyre.domain.artifact_key import ArtifactKey
 from vyre.domain.device import DeviceProfile
@@ -36,12 +36,21 @@ FACETS: Final = (
 """Facets that touch the device; the others pass through the wrappers unchanged."""
 
 
+CallName: TypeAlias = Literal[
+    "executor.execute", "compiler.compile", "pipeline.dispatch", "pipeline.prepare", "memory.allocate",
+    "memory.upload", "memory.download", "foreign_memory.adopt", "gathering.bind", "gather", "resident_executor.run",
+    "resident_binder.bind", "bound_step", "async_executor.submit", "persistent.open", "engine.submit",
+    "engine.submit_many", "persistent_steps.keep", "kept_steps.run",
+]  # fmt: skip
+"""A call of a facet, or of what one has prepared, which may be a function."""
+
+
 class Call(NamedTuple):
     """One call of a facet, such as ``Call("memory.upload", ...)``, or of what a facet has prepared, such as
     ``Call("bound_step", ...)``; ``nbytes`` is the size of its data.
     """
 
-    name: str
+    name: CallName
     program: Program | None = None
     nbytes: int = 0
 
@@ -62,7 +71,7 @@ class CallLog:
             self.calls.append(call)
 
     @property
-    def names(self) -> list[str]:
+    def names(self) -> list[CallName]:
         """Names of the recorded calls, in order."""
         return [call.name for call in self.calls]
 
@@ -89,6 +98,11 @@ class FailNth:
             fail = self.count == self._nth
         if fail:
             raise self._error
+
+    def assert_fired(self) -> None:
+        """Raises ``AssertionError`` if the failure has not happened."""
+        if self.count < self._nth:
+            raise AssertionError(f"{self.count} call(s) began with `{self._prefix}`, and call {self._nth} was to fail")
 
 
 def hooked(backend: Backend, hook: Hook) -> Backend:
@@ -124,7 +138,7 @@ def _check(nth: int, prefix: str, calls: Collection[str]) -> None:
         raise InvalidConfig(f"no call begins with `{prefix}`", fix=f"write {nearest_of(prefix, {*owners, *calls})}.")
 
 
-_CALLS: Final[Mapping[str, Callable[..., tuple[Program | None, int]]]] = {
+_CALLS: Final[Mapping[CallName, Callable[..., tuple[Program | None, int]]]] = {
     "executor.execute": lambda request, outputs: (request.program, _total(request.inputs)),
     "compiler.compile": lambda program, config: (program, 0),
     "pipeline.dispatch": lambda inputs, outputs: (None, _total(inputs)),
@@ -145,10 +159,9 @@ _CALLS: Final[Mapping[str, Callable[..., tuple[Program | None, int]]]] = {
     "persistent_steps.keep": lambda parts: (None, 0),
     "kept_steps.run": lambda part, times: (None, 0),
 }
-"""What a hook sees of a method of a facet, or of what one has prepared, which may be a function: the program, None for
-that of the object itself, and the bytes of the data."""
+"""What a hook sees of a call: the program, None for that of the object itself, and the bytes of the data."""
 
-_PREPARED: Final = {
+_PREPARED: Final[Mapping[CallName, str]] = {
     "compiler.compile": "pipeline",
     "gathering.bind": "gather",
     "resident_binder.bind": "bound_step",
@@ -184,7 +197,7 @@ def _class_of(inner: type, owner: str) -> type[_Hooked]:
     return type(f"Hooked{inner.__name__}", (_Hooked,), members)
 
 
-def _announced(name: str, method: str) -> Callable[..., Any]:
+def _announced(name: CallName, method: str) -> Callable[..., Any]:
     def call(self: _Hooked, *args: Any, **options: Any) -> Any:
         program, nbytes = _CALLS[name](*args, **options)
         program = self._program if program is None else program
@@ -202,7 +215,7 @@ def _total(views: Sequence[memoryview]) -> int:
 
 
 # ---------------------------------------------------------------- a backend from a function
-Kernel: TypeAlias = Callable[[Mapping[str, bytes]], Mapping[str, bytes]]
+BytesFunction: TypeAlias = Callable[[Mapping[str, bytes]], Mapping[str, bytes]]
 """A function from input bytes by buffer name to output bytes by buffer name."""
 
 
@@ -213,7 +226,7 @@ class FunctionExecutor:
     ``requests`` holds the requests so far.
     """
 
-    kernel: Kernel
+    kernel: BytesFunction
     requests: list[DispatchRequest] = field(default_factory=list)
 
     def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming:
@@ -234,7 +247,7 @@ def claiming_all(backend_id: BackendId, **facts: Any) -> DeviceProfile:
     return DeviceProfile(backend=backend_id, **(claims | facts))
 
 
-def function_backend(kernel: Kernel, name: str = "fake") -> Backend:
+def function_backend(kernel: BytesFunction, name: str = "fake") -> Backend:
     """Returns a backend whose only facet is a ``FunctionExecutor``; it claims every feature of the language."""
     backend_id = BackendId(name)
     return Backend(

@@ -21,7 +21,7 @@ from vyre.domain.tuning import TimeKind
 from vyre.policies.journal import DecisionSink
 from vyre.policies.tuning.paired_race import DEFAULT_THRESHOLDS, RaceOutcome, RaceThresholds, judge_race
 from vyre.ports.requests import DispatchRequest, OutputStorage
-from vyre.testing.fakes import FunctionExecutor, Kernel, function_backend
+from vyre.testing.fakes import BytesFunction, FunctionExecutor, function_backend
 
 PROGRAM: Final = square_program()
 X: Final = np.arange(64, dtype=np.uint32)
@@ -33,7 +33,7 @@ class Clocked:
     """An executor on which a dispatch takes what ``costs`` says of its workgroup size, in ns of ``now_ns``."""
 
     costs: Mapping[int, int]
-    kernel: Kernel = square_kernel
+    kernel: BytesFunction = square_kernel
     time_ns: int = 0
     sizes: list[int] = field(default_factory=list)
 
@@ -124,7 +124,7 @@ def test_a_variant_that_fails_is_named() -> None:
 def test_variants_with_other_bytes_are_refused() -> None:
     runs = count()
 
-    def wrong_later(first: int) -> Kernel:
+    def wrong_later(first: int) -> BytesFunction:
         return lambda inputs: {"y": bytes(256)} if next(runs) >= first else square_kernel(inputs)
 
     for first in (1, 2, 12):

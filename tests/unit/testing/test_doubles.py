@@ -15,9 +15,20 @@ import pytest
 
 import vyre
 from support.small_programs import catalog_of, saxpy_kernel, saxpy_program
-from vyre import BackendError, InvalidConfig, InvalidField, Program, ProgramBuilder, Session, Step, VyreError, u32
+from vyre import (
+    BackendError,
+    DeviceLost,
+    InvalidConfig,
+    InvalidField,
+    Program,
+    ProgramBuilder,
+    Session,
+    Step,
+    VyreError,
+    u32,
+)
 from vyre.adapters.cuda.machine import driver
-from vyre.adapters.cuda.machine.fault_plan import CALLS, RunName
+from vyre.adapters.cuda.machine.fault_plan import DriverCall, RunName
 from vyre.domain.dispatch import DispatchTiming
 from vyre.ports import Backend, DispatchRequest, OutputStorage, ProgramExecutor
 from vyre.testing import (
@@ -25,6 +36,7 @@ from vyre.testing import (
     Fault,
     FaultPlan,
     SlowKernel,
+    cuda_machine,
     failing,
     function_backend,
     hooked,
@@ -172,8 +184,11 @@ def test_a_facet_keeps_all_its_attributes() -> None:
 
 Refused = Callable[[], object]
 IMPOSSIBLE: dict[str, tuple[Refused, str]] = {
-    "a call of the driver": (lambda: FaultPlan(calls=(Fault(code=2, method="lunch"),)), "`launch`"),
-    "one that is prepared": (lambda: FaultPlan(calls=(Fault(code=2, method="prepare_launch"),)), "one of .*launch"),
+    "a call of the driver": (lambda: FaultPlan(calls=(Fault(code=2, method="lunch"),)), "`launch`"),  # type: ignore[arg-type]
+    "one that is prepared": (
+        lambda: FaultPlan(calls=(Fault(code=2, method="prepare_launch"),)),  # type: ignore[arg-type]
+        "one of .*launch",
+    ),
     "a call among those that run": (lambda: FaultPlan(runs=(Fault(code=2, method="host_alloc"),)), "operation"),
     "a run among the calls": (lambda: FaultPlan(calls=(Fault(code=2, method="wait_event"),)), "`stream_wait_event`"),
     "the call before the first": (lambda: FaultPlan(calls=(Fault(code=2, nth=0),)), "an int from 1"),
@@ -200,13 +215,47 @@ def test_a_failure_that_can_never_happen_is_refused_where_it_is_planned(plan: Re
     assert isinstance(refusal.value, InvalidConfig | InvalidField)
 
 
+def test_a_plan_tells_which_of_its_failures_have_not_happened() -> None:
+    plan = FaultPlan(
+        calls=(Fault(code=2, method="host_alloc"), Fault(code=2, method="graph_launch")),
+        runs=(Fault(code=700, method="launch"),),
+        slow=(SlowKernel(nth=1), SlowKernel(nth=9)),
+    )
+    machine = cuda_machine(faults=plan)
+    with machine.open() as session:
+        with pytest.raises(DeviceLost):
+            session.dispatch(_counting(), {"y": np.zeros(3, np.uint32)})
+        machine.backend.lifecycle.recover()
+    with pytest.raises(
+        AssertionError, match=r"never happened: Fault.*graph_launch.*SlowKernel\(nth=9.*; fired: "
+    ) as end:
+        plan.assert_fired()
+    assert "host_alloc" not in str(end.value).partition("fired:")[0]
+    assert plan.fired == [plan.calls[0], plan.slow[0], plan.runs[0]]  # the allocation was retried
+    machine.driver.inject(plan)  # counts anew
+    assert not plan.fired
+    FaultPlan().assert_fired()
+
+
+def test_a_failing_hook_tells_that_it_was_never_reached() -> None:
+    fail = FailNth(2, prefix="executor")
+    backend = hooked(function_backend(saxpy_kernel), fail)
+    with vyre.open("auto", catalog=catalog_of(backend), cache=False) as session:
+        inputs: list[Any] = [2.0, np.zeros(4, np.float32), np.zeros(4, np.float32)]
+        session.dispatch(saxpy_program(), inputs)
+        with pytest.raises(AssertionError, match="1 call\\(s\\) began with `executor`"):
+            fail.assert_fired()
+        with pytest.raises(BackendError):
+            session.dispatch(saxpy_program(), inputs)
+    fail.assert_fired()
+
+
 def test_the_calls_of_plans_are_those_that_the_driver_counts() -> None:
     source = Path(driver.__file__).read_text()
     renamed = set(re.findall(r'seam_call\([^)]*method="(\w+)"', source))
     decorated = re.findall(r"@seam_call\(((?:(?!@seam_call).)*?)\)\n    def (\w+)", source, re.DOTALL)
     own = {name for arguments, name in decorated if "method=" not in arguments}
-    assert set(CALLS) == renamed | own
-    assert len(CALLS) == len(set(CALLS))
+    assert set(get_args(DriverCall)) == renamed | own
 
 
 def test_the_runs_of_plans_are_the_operations_that_are_submitted() -> None:

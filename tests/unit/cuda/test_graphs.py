@@ -12,7 +12,7 @@ import pytest
 import vyre
 from support.cuda.scenarios import INPUTS, PROGRAM, X, Y
 from support.limits import LIMIT_S
-from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
+from vyre.adapters.cuda.machine.fault_plan import DriverCall, Fault, FaultPlan
 from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.errors import DeviceLost
@@ -178,7 +178,7 @@ def test_rounds_of_one_dispatch_are_nodes_of_one_graph() -> None:
 
 @pytest.mark.parametrize("method", ["graph_create", "graph_add_kernel", "graph_instantiate", "graph_launch"])
 @pytest.mark.parametrize("code", [1, 2, 801])
-def test_a_refused_graph_is_given_up_for_plain_launches(method: str, code: int) -> None:
+def test_a_refused_graph_is_given_up_for_plain_launches(method: DriverCall, code: int) -> None:
     machine = opened()
     machine.driver.inject(FaultPlan(calls=(Fault(code=code, method=method),)))
     for _ in range(6):

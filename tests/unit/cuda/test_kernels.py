@@ -13,7 +13,7 @@ from support.limits import LIMIT_S
 from vyre import ProgramBuilder, u32
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.driver import MachineDriver
-from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
+from vyre.adapters.cuda.machine.fault_plan import DriverCall, Fault, FaultPlan
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.kernel import Assumption, EmittedModule
 from vyre.adapters.cuda.ptx.options import DEFAULT_OPTIONS, EmitOptions
@@ -155,7 +155,7 @@ def test_a_failure_is_not_remembered() -> None:
 
 
 @pytest.mark.parametrize("method", ["library_load", "library_kernel", "kernel_facts"])
-def test_a_half_loaded_module_is_unloaded(method: str) -> None:
+def test_a_half_loaded_module_is_unloaded(method: DriverCall) -> None:
     r = rig()
     r.driver.inject(FaultPlan(calls=(Fault(code=Result.INVALID_VALUE, method=method),)))
     with pytest.raises(DispatchFailed):

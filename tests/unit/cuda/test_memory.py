@@ -10,7 +10,7 @@ import pytest
 
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.driver import MachineDriver
-from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
+from vyre.adapters.cuda.machine.fault_plan import DriverCall, Fault, FaultPlan
 from vyre.adapters.cuda.machine.machine_options import MachineOptions
 from vyre.adapters.cuda.machine.presets import H200, DevicePreset
 from vyre.adapters.cuda.runtime.device import MIB, CudaDevice, CudaOptions
@@ -175,7 +175,7 @@ def test_a_shortage_of_pinned_memory_frees_what_is_kept() -> None:
 def test_a_lease_is_made_whole_or_not_at_all(nth: int) -> None:
     r = rig()
     live = r.driver.live()
-    method = "stream_create" if nth == 1 else "event_create"
+    method: DriverCall = "stream_create" if nth == 1 else "event_create"
     r.driver.inject(FaultPlan(calls=(Fault(code=Result.INVALID_VALUE, method=method, nth=max(1, nth - 1)),)))
     with pytest.raises(CudaCallError):
         r.streams.acquire()

@@ -12,7 +12,7 @@ import pytest
 
 import vyre
 from support.cuda.scenarios import PROGRAM
-from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
+from vyre.adapters.cuda.machine.fault_plan import DriverCall, Fault, FaultPlan
 from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.adapters.replay_decision import NODE_LIMIT
 from vyre.domain.dispatch import DispatchConfig
@@ -271,7 +271,7 @@ def test_what_can_trap_is_launched_one_by_one() -> None:
 
 @pytest.mark.parametrize("method", ["graph_create", "graph_add_kernel", "graph_instantiate", "graph_update_kernel"])
 @pytest.mark.parametrize("code", [1, 2, 801])
-def test_a_refused_graph_is_given_up_for_plain_launches(method: str, code: int) -> None:
+def test_a_refused_graph_is_given_up_for_plain_launches(method: DriverCall, code: int) -> None:
     loop = opened(CudaOptions(graph_after=1))
     loop.machine.driver.inject(FaultPlan(calls=(Fault(code=code, method=method),)))
     for k in range(2, 7):

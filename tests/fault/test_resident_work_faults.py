@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -19,7 +20,7 @@ from support.profiles import SOAK
 from support.speculations import Case
 from support.speculations import bound as bound_speculation
 from support.work_queues import Tree, tree_queue
-from vyre import DeviceLost, FixpointExecutor, ProgramBuilder, Session, Step, u32
+from vyre import DeviceLost, FixpointExecutor, GridOverflow, Indirect, ProgramBuilder, Session, Step, u32
 from vyre.adapters.cuda.machine.fault_plan import NO_FAULTS, Fault, FaultPlan
 from vyre.domain.errors import BackendError
 from vyre.testing import CudaMachine, cuda_machine
@@ -105,6 +106,24 @@ def waves(session: Session) -> Run:
     return run
 
 
+def grid(session: Session) -> Run:
+    """A step whose grid is in memory: too large, which is told once, and then as it may be."""
+    y, counts = session.resident(WORDS), session.resident(WORDS[:3])
+    step = Step(ADDING, {"x": WORDS, "y": y, "k": 1}, grid=Indirect(counts, 4))
+    sequence = session.sequence([step])
+
+    def run() -> bytes:
+        y.upload(WORDS)
+        counts.upload(np.array([5, 1, 1], np.uint32))
+        with suppress(GridOverflow):
+            sequence()
+        counts.upload(np.array([3, 1, 1], np.uint32))
+        sequence()
+        return bytes(y.download().tobytes())
+
+    return run
+
+
 def fixed_point(session: Session, executor: FixpointExecutor) -> Run:
     """The distances in a path."""
     found = bound(session, Graph.chain(9), DISTANCES, 16, executor=executor)
@@ -174,6 +193,7 @@ FEATURES: Final[Mapping[str, Callable[[Session], Run]]] = {
     "bounded launches": lambda session: queue(session, items_per_launch=10),
     "a ring": lambda session: queue(session, discipline="ring"),
     "waves": waves,
+    "a grid from memory": grid,
     "a fixed point in a kernel": lambda session: fixed_point(session, FixpointExecutor.COOPERATIVE),
     "a fixed point in a graph": lambda session: fixed_point(session, FixpointExecutor.WHILE_GRAPH),
     "a cache": cache,

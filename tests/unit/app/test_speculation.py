@@ -16,6 +16,7 @@ from support.speculations import BAD, Case, bound
 from vyre import (
     ConfirmWay,
     DispatchConfig,
+    DispatchTimeout,
     InvalidInput,
     InvalidResource,
     Program,
@@ -146,6 +147,43 @@ def test_a_confirmer_that_traps_never_sees_a_tile_that_did_not_pass(session: Ses
     np.testing.assert_array_equal(held.y.download(), case.expected(x, Y)[0])
     with pytest.raises(InvalidInput, match="could fail there"):
         bound(session, case, x, Y, FORCE)
+
+
+@NEEDS_LLVM
+def test_after_a_timeout_of_the_confirmer_the_arrays_of_the_commit_are_as_before() -> None:
+    prefilter, _, commit = CASE.programs()
+    confirm = Program.from_text("""
+        workgroup_size 4, 1, 1
+        buffer x @0 read u32[runtime]
+        buffer found @1 read_write u32[runtime]
+        buffer confirmed @2 read_write u32[runtime]
+        body {
+          let a = 1u
+          for k in 0u..x[gid.x] { a := (a * 1664525u + 1013904223u) ^ (a >> 7u) }
+          found[gid.x] = a
+          if lid.x == 0u { confirmed[wid.x] = 1u }
+        }
+        """)
+    with pytest.MonkeyPatch.context() as patch, vyre.open("cpu", threads=1) as session:
+        keep_resident_arrays(patch)
+        values = np.zeros((12, 4), np.uint32)
+        values[11, 3] = 1 << 27
+        x, y, passed, confirmed = map(session.resident, (values, Y, *np.zeros((2, 12), np.uint32)))
+        found = session.temporary(vyre.u32, 48)
+        run = session.speculate(
+            Step(prefilter, {"x": x, "passed": passed}, extent=12),
+            Step(confirm, {"x": x, "found": found, "confirmed": confirmed}, DispatchConfig(timeout_s=0.05)),
+            Step(commit, {"x": x, "found": found, "y": y}),
+            passed=passed,
+            confirmed=confirmed,
+        )
+        with pytest.raises(DispatchTimeout):
+            run()
+        np.testing.assert_array_equal(y.download(), Y)
+        x.upload(np.zeros_like(values))
+        assert run().committed == 12
+        np.testing.assert_array_equal(y.download(), Y + 2)
+        run.close()
 
 
 def test_where_the_device_is_lost_the_error_says_that_nothing_was_undone() -> None:

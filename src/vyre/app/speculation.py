@@ -30,7 +30,7 @@ from vyre.domain.unique import Closing
 from vyre.policies.arith import PPM
 from vyre.policies.journal import decide
 from vyre.policies.prediction.confirming import ConfirmWay, WayInputs, WayTimes, choose_way
-from vyre.ports.interrupts import sealed
+from vyre.ports.interrupts import sealed, whole
 from vyre.ports.requests import ResidentStep
 from vyre.ports.resident_buffer import ResidentBuffer
 
@@ -118,6 +118,7 @@ class Speculation(Closing):
 
         Raises what a dispatch raises.  After an error the arrays that the commit writes are as before the call, also
         where the commit itself has failed; only where the device is lost they are lost with it, and the error says so.
+        An exception of a signal handler comes before the commit begins, or after it has ended.
         """
         self._lease.check_open()
         refuse_within(self._lock, repr(self))
@@ -147,8 +148,9 @@ class Speculation(Closing):
         self._arrays.append(array)
         return array
 
+    @whole
     def _committed(self) -> None:
-        """Runs the commit; where it fails, gives its arrays their content back."""
+        """Runs the commit; where it fails, gives its arrays their content back.  An interrupt comes after that."""
         try:
             self._commit()
         except BaseException as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -147,6 +148,52 @@ def test_a_confirmer_that_traps_never_sees_a_tile_that_did_not_pass(session: Ses
     np.testing.assert_array_equal(held.y.download(), case.expected(x, Y)[0])
     with pytest.raises(InvalidInput, match="could fail there"):
         bound(session, case, x, Y, FORCE)
+
+
+@NEEDS_LLVM
+def test_an_interrupt_comes_when_the_commit_has_ended() -> None:
+    prefilter, confirm, _ = CASE.programs()
+    commit = Program.from_text("""
+        workgroup_size 4, 1, 1
+        buffer found @0 read u32[runtime]
+        buffer y @1 read_write u32[runtime]
+        body {
+          let a = found[gid.x]
+          for k in 0u..100000000u { a := (a * 1664525u + 1013904223u) ^ (a >> 7u) }
+          y[gid.x] = y[gid.x] + 1u + (a & 1u)
+        }
+        """)
+    with pytest.MonkeyPatch.context() as patch, vyre.open("cpu", threads=1) as session:
+        keep_resident_arrays(patch)
+        values, y = np.zeros((2, 4), np.uint32), np.full((2, 4), 100, np.uint32)
+        x, target, passed, confirmed = map(session.resident, (values, y, *np.zeros((2, 2), np.uint32)))
+        found = session.temporary(vyre.u32, 8)
+        run = session.speculate(
+            Step(prefilter, {"x": x, "passed": passed}, extent=2),
+            Step(confirm, {"x": x, "found": found, "confirmed": confirmed}),
+            Step(commit, {"found": found, "y": target}),
+            passed=passed,
+            confirmed=confirmed,
+        )
+        began = run._commit
+
+        def interrupted() -> Any:
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
+            return began()
+
+        def raises(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        run._commit = interrupted  # type: ignore[assignment]
+        old = signal.signal(signal.SIGALRM, raises)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                run()
+        finally:
+            signal.signal(signal.SIGALRM, old)
+        run._commit = began
+        assert set(target.download().ravel().tolist()) <= {101, 102}
+        run.close()
 
 
 @NEEDS_LLVM

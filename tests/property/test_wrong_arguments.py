@@ -123,7 +123,8 @@ def awaited(function: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., 
 
 
 def speculation_steps(session: vyre.Session, passed: vyre.ResidentArray, confirmed: vyre.ResidentArray) -> list[Any]:
-    x, y, found = session.resident(X[:1]), session.resident(X[:1]), session.temporary(vyre.u32, 1)
+    x, y = (session.resident(np.zeros(1, np.uint32)) for _ in range(2))
+    found = session.temporary(vyre.u32, 1)
     inputs = (
         {"x": x, "passed": passed},
         {"x": x, "found": found, "confirmed": confirmed},

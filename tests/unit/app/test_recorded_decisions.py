@@ -27,6 +27,7 @@ NO_POLICIES: Final = (
     "vyre.policies.decision_records",
     "vyre.policies.journal",
     "vyre.policies.record",
+    "vyre.domain.frozen",
     "vyre.domain.record",
 )
 """Modules there that decide nothing."""

@@ -23,7 +23,7 @@ import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -34,13 +34,15 @@ from vyre.adapters.discovery import load_catalog
 from vyre.adapters.system import ProcessEnvironment
 from vyre.app.demo.jobs import Job, all_jobs
 from vyre.app.selection import BackendSelector
-from vyre.app.services import backend_services
+from vyre.app.services import Place, artifact_store
 from vyre.app.session import Session
 from vyre.app.shadow.opening import with_shadow
 from vyre.app.shadow.service import Clock
 from vyre.domain.errors import VyreError
+from vyre.domain.host_options import HostOptions
 from vyre.domain.ir.collector import collector_paused
 from vyre.domain.ir.program import Program
+from vyre.ports.backend import BackendServices
 from vyre.ports.support import SILENT
 
 PARTS: Final = 100
@@ -83,7 +85,9 @@ def _sessions(shadow: vyre.Shadow) -> Iterator[tuple[Session, Session, OwnTime]]
     """Yields a session with the shadow and one without, and the clock of the first."""
     catalog, own = load_catalog(), OwnTime()
     try:
-        services = backend_services(None, ProcessEnvironment(), SILENT, threads=1)
+        services = BackendServices(
+            artifacts=cache(partial(artifact_store, Place(None, ProcessEnvironment()))), host=HostOptions(threads=1)
+        )
         selection = BackendSelector(catalog, SILENT, services=services).select("cpu")
         theirs = Session(BackendSelector(catalog, SILENT, services=services).select("cpu"), SILENT)
     except VyreError as error:

@@ -3,6 +3,7 @@
 container = Container()
 container.telemetry.override(providers.Object(RecordingTelemetry()))
 with container.session() as session: ...
+with container.applied(): ...  # vyre.open, called kernels and the command line use it, too
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING
 from vyre.domain.lazy_names import importer
 
 if TYPE_CHECKING:
-    from vyre.app.container import Container
+    from vyre.app.cli import main as main
+    from vyre.app.container import Container as Container
 
-__all__ = ["Container"]
-__getattr__ = importer(__name__, {"Container": "vyre.app.container"})
+__all__ = ["Container", "main"]
+__getattr__ = importer(__name__, {"Container": "vyre.app.container", "main": "vyre.app.cli"})

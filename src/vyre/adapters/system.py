@@ -1,8 +1,14 @@
-"""The environment of the process."""
+"""The environment and the clock of the process."""
 
 from __future__ import annotations
 
 import os
+import time
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from vyre.ports.support import Environment
 
 
 class ProcessEnvironment:
@@ -13,3 +19,26 @@ class ProcessEnvironment:
     def get(self, name: str, /) -> str | None:
         """Implements ``Environment.get``."""
         return os.environ.get(name)
+
+    def names(self) -> tuple[str, ...]:
+        """Returns the names of all variables, sorted."""
+        return tuple(sorted(os.environ))
+
+
+_PROCESS: Final = ProcessEnvironment()
+USED_ENVIRONMENT: Final[ContextVar[Environment]] = ContextVar("vyre_environment", default=_PROCESS)
+"""The environment of what runs, where no argument tells it: that of a session at work, or of the process."""
+
+
+class SystemClock:
+    """``Clock`` of this machine."""
+
+    __slots__ = ()
+
+    def now_ns(self) -> int:
+        """Implements ``Clock.now_ns``."""
+        return time.perf_counter_ns()
+
+    def time_ns(self) -> int:
+        """Implements ``Clock.time_ns``."""
+        return time.time_ns()

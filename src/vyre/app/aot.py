@@ -7,7 +7,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from vyre.adapters.discovery import load_catalog
+from vyre.app.services import installed
 from vyre.domain.arguments import expect
 from vyre.domain.errors import BackendUnavailable
 from vyre.domain.float_mode import in_default_mode
@@ -52,7 +52,7 @@ def aot_emitters(*, machine_code: bool = True) -> AotRegistry:
     ``machine_code``: whether they use the assembler where one is installed; without one they emit text only.
     """
     expect("machine_code", machine_code, bool, "True or False")
-    return emitters_of(load_catalog(), machine_code=machine_code)
+    return emitters_of(installed(), machine_code=machine_code)
 
 
 def emitters_of(catalog: BackendCatalog, *, machine_code: bool) -> AotRegistry:
@@ -115,7 +115,7 @@ def build_bundle(
     target = path_of("path", path)
     meant: Program = program_of(program)
     expect("program", meant, Program, "a Program")
-    catalog = load_catalog()
+    catalog = installed()
     names = default_targets(catalog) if targets is None else tuple(items_of("targets", targets))
     for name in names:
         expect("a target", name, str, "a name such as sm_75")

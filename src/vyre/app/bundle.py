@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from vyre.adapters.bundles.files import read_bundle
 from vyre.adapters.discovery import find_backend, load_catalog
 from vyre.adapters.forks import process_lock, tell_in_forks
-from vyre.adapters.system import ProcessEnvironment
 from vyre.app.host_arrays import HostInputs, HostOutputs
 from vyre.app.launches import Launches
 from vyre.app.output_shapes import OutputShapes
 from vyre.app.result import Result
 from vyre.app.selection import AUTO, FORCE_VARIABLE
+from vyre.app.services import WIRING, installed
 from vyre.app.shorthand import merged
 from vyre.domain.arguments import expect as expect_kind
 from vyre.domain.arguments import path_of
@@ -50,8 +50,8 @@ def load_bundle(path: Path | str, *, backend: str = AUTO, expect: str | None = N
     expect_kind("backend", backend, str, "the name of a backend")
     expect_kind("expect", expect, (str, type(None)), "a digest in hexadecimal, or None")
     if backend == AUTO:
-        backend = (ProcessEnvironment().get(FORCE_VARIABLE) or "").strip() or AUTO
-    facets = production_facets(load_catalog()) if backend == AUTO else {backend: facet_of(backend)}
+        backend = (WIRING.get().environment().get(FORCE_VARIABLE) or "").strip() or AUTO
+    facets = production_facets(installed()) if backend == AUTO else {backend: facet_of(backend)}
     loaded = read_bundle(path_of("path", path), tuple(facets.values()), expect)
     return LoadedBundle(loaded, open_first(facets, loaded.bundle))
 
@@ -61,9 +61,10 @@ def facet_of(backend: str) -> BundleSupport:
 
     Raises ``BackendUnavailable`` for a backend that runs no bundles.
     """
-    registration = find_backend(backend)
+    is_usual = WIRING.get().catalog is load_catalog
+    registration = find_backend(backend) if is_usual else installed().get(backend)
     if registration is None or registration.bundles is None:
-        able = [each.id for each in load_catalog().by_precedence() if each.bundles is not None]
+        able = [each.id for each in installed().by_precedence() if each.bundles is not None]
         raise BackendUnavailable(f"backend `{backend}` runs no bundles", fix=f"use one of {', '.join(able) or 'none'}.")
     return registration.bundles()
 

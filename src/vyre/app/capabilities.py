@@ -7,8 +7,8 @@ from dataclasses import fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from vyre.adapters.discovery import load_catalog
 from vyre.app.preparing import merged_for
+from vyre.app.services import installed
 from vyre.app.verdicts import valid_program
 from vyre.domain.device import DeviceProfile, claimed_features
 from vyre.domain.errors import BackendError
@@ -75,7 +75,7 @@ def offer_of(registration: BackendRegistration) -> Offer:
 
 def offers(catalog: BackendCatalog | None = None) -> Mapping[str, Offer]:
     """Returns the offers of all backends by id, in order of precedence."""
-    registrations = (load_catalog() if catalog is None else catalog).by_precedence()
+    registrations = (installed() if catalog is None else catalog).by_precedence()
     return {str(registration.id): offer_of(registration) for registration in registrations}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from vyre.adapters.discovery import load_catalog
+from vyre.app.services import installed
 from vyre.domain.arguments import expect, items_of
 from vyre.domain.errors import BackendUnavailable, InvalidConfig
 from vyre.domain.float_mode import in_default_mode
@@ -55,7 +55,7 @@ def emit(
 
     meant: Program = program_of(program)
     expect("program", meant, Program, "a Program")
-    chosen = choose_emission(load_catalog(), target, assume, grid_sync, form)
+    chosen = choose_emission(installed(), target, assume, grid_sync, form)
     meant = _lowered(chosen.registration, meant, optimize).program
     literals = spec_literals(meant, spec)
     passes = _passes(chosen.emission, meant, optimize)
@@ -70,7 +70,7 @@ def optimizer_results(
     from vyre.adapters.optimizing import optimized
     from vyre.domain.specialization import spec_literals
 
-    chosen = choose_emission(load_catalog(), target)
+    chosen = choose_emission(installed(), target)
     program = _lowered(chosen.registration, program, wanted=True).program
     passes = _passes(chosen.emission, program, wanted=True)
     return optimized(program, spec_literals(program, spec), passes).results
@@ -80,7 +80,7 @@ def lowering_choices(
     program: Program, *, target: str | None = None, optimize: bool = True
 ) -> tuple[LoweringChoice, ...]:
     """Returns whether ``emit`` uses the lowering of each operation that a valid program calls; raises as ``emit``."""
-    return _lowered(choose_emission(load_catalog(), target).registration, program, optimize).choices
+    return _lowered(choose_emission(installed(), target).registration, program, optimize).choices
 
 
 def _lowered(registration: BackendRegistration, program: Program, wanted: bool) -> LoweredProgram:
@@ -123,7 +123,7 @@ def emission_keys(
 
     meant: Program = program_of(program)
     expect("program", meant, Program, "a Program")
-    chosen = choose_emission(load_catalog(), target, assume, grid_sync, form)
+    chosen = choose_emission(installed(), target, assume, grid_sync, form)
     meant = _lowered(chosen.registration, meant, optimize).program
     options = replace(chosen.options, passes=_passes(chosen.emission, meant, optimize))
     return chosen.emission.keys(meant, options, complete_spec(meant, spec))

@@ -265,7 +265,9 @@ class FixedPoint(Unique):
             return replace(profile, apart="the backend repeats nothing by itself")
         memory = backend.require_memory()
         rounds = memory.allocate(4, label="rounds of a fixed point").quiet()
-        limits = limits_of(known_profile(backend), self._services.costs(), forced=True)
+        with self._lease.within():
+            known = known_profile(backend).profile
+        limits = limits_of(known, self._services.costs(), forced=True)
         found = joined_rounds(self._works, self._flag, profile.max_iterations, rounds, limits)
         if isinstance(found, str):
             return replace(profile, apart=found)

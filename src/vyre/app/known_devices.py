@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from vyre.adapters.device_files import PATH_VARIABLE, SignatureTable, signature_table
-from vyre.adapters.system import ProcessEnvironment
+from vyre.adapters.system import USED_ENVIRONMENT
 from vyre.adapters.telemetry.guarded import expect_methods
+from vyre.app.fusing import FusionLimits
 from vyre.app.tuning.keys import source_of
 from vyre.domain.device import DeviceProfile
 from vyre.domain.device_signature import DeviceSignature
@@ -16,6 +18,8 @@ from vyre.ports.backend import Backend
 from vyre.ports.support import Environment
 
 _UUID: Final = re.compile(r" [0-9a-f]{32}$")
+_ASKED: Final = {"mem_bw_gbps": "mem_bw_gbps", "max_shared_memory_bytes": "shared_mem_per_sm_kb"}
+"""What planners ask of a profile, and the fact of a signature that answers."""
 
 
 @in_default_mode
@@ -24,7 +28,7 @@ def device_signatures(environment: Environment | None = None) -> SignatureTable:
 
     Its ``diagnostics`` say what is wrong with files, which are left out; nothing is raised.
     """
-    environment = ProcessEnvironment() if environment is None else environment
+    environment = USED_ENVIRONMENT.get() if environment is None else environment
     expect_methods("environment", environment, "get")
     return signature_table(environment.get(PATH_VARIABLE))
 
@@ -34,13 +38,27 @@ def signature_for(backend: Backend, environment: Environment | None = None) -> D
     return device_signatures(environment).find(_UUID.sub("", source_of(backend).device))
 
 
-def known_profile(backend: Backend) -> DeviceProfile:
+class KnownProfile(NamedTuple):
+    """A profile in which signatures fill what planners ask for; ``notes``: each such value, with its source."""
+
+    profile: DeviceProfile
+    notes: tuple[str, ...] = ()
+
+
+def known_profile(backend: Backend, environment: Environment | None = None) -> KnownProfile:
     """Returns the profile of a backend with what its driver does not tell filled from the signature, if there is one.
 
-    For planners, which compare times: nothing that a program needs to run depends on it.
+    For planners, which compare times: nothing that a program needs to run depends on it.  The memory of a workgroup is
+    that of a multiprocessor, but at most what a workgroup has without asking for more.
     """
     profile = backend.profile
-    if profile.mem_bw_gbps is not None:
-        return profile
-    signature = signature_for(backend)
-    return profile if signature is None else signature.completed(profile)
+    missing = [name for name in _ASKED if getattr(profile, name) is None]
+    signature = signature_for(backend, environment) if missing else None
+    if signature is None:
+        return KnownProfile(profile)
+    shared = min(signature.shared_mem_per_sm_kb * 1024, FusionLimits().shared_nbytes)
+    values = {"mem_bw_gbps": signature.mem_bw_gbps, "max_shared_memory_bytes": shared}
+    filled = {name: values[name] for name in missing if values[name]}
+    sources = dict(signature.sources)
+    notes = (f"{name} is {value}, as of {signature.id}: {sources[_ASKED[name]]}" for name, value in filled.items())
+    return KnownProfile(replace(profile, **filled), tuple(notes))  # type: ignore[arg-type]

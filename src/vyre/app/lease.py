@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 from weakref import ref
@@ -74,11 +75,14 @@ class BackendLease(Unique):
         "launched",
         "order",
         "telemetry",
+        "within",
         "work",
     )
 
     def __init__(self, backend: Backend, telemetry: GuardedTelemetry | None = None) -> None:
         self.telemetry: GuardedTelemetry | None = telemetry
+        self.within: Callable[[], AbstractContextManager[None]] = nullcontext
+        """Opens a context in which the session's environment and adapters are used, where no argument names them."""
         if not backend.opens_on_use:
             backend.lifecycle.prepare()
         self.backend: Backend = backend

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Sequence
+from functools import cache as once
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from vyre.adapters.discovery import load_catalog
-from vyre.adapters.disk.configuration import CacheOption
-from vyre.adapters.system import ProcessEnvironment
+from vyre.adapters.disk.configuration import CacheOption, config_of
 from vyre.adapters.telemetry.decisions import decision_sink
 from vyre.adapters.telemetry.guarded import expect_methods, session_telemetry
 from vyre.app.asynchrony.admission import USUAL_IN_FLIGHT, checked_in_flight
 from vyre.app.lease import checked_resident_budget
 from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector
-from vyre.app.services import backend_services
+from vyre.app.services import WIRING, Place, Wiring, wired
 from vyre.app.session import Session
-from vyre.app.tuning.sources import (
-    PinsOption,
-    cost_store,
-    reference_of,
-    tuning_sources,
-    tuning_store,
-    verdict_store,
-    wave_time_store,
-)
+from vyre.app.tuning.sources import PinsOption, TuningSources, load_pins, reference_of
 from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.float_mode import in_default_mode
+from vyre.domain.host_options import host_options
 from vyre.domain.printable import shown
-from vyre.ports.backend import BackendCatalog
+from vyre.ports.backend import BackendCatalog, BackendServices
 
 if TYPE_CHECKING:
     from vyre.app.device_passes.passes import DevicePasses
@@ -80,10 +73,13 @@ def open(
     bytes are compared (``vyre.Shadow``); None: none.  ``gates``: functions that every program must pass before it is
     compiled (``vyre.gates``).  ``catalog``, ``telemetry`` and ``environment`` replace the adapters of this process;
     ``telemetry`` may be several, such as ``[vyre.StructlogTelemetry(), vyre.PrometheusTelemetry()]``.
-    ``vyre.app.container.Container`` wires the same parts for applications.
+    ``vyre.container.Container`` has a provider for each adapter and argument; while it is applied they are used here.
     Raises ``BackendUnavailable``, ``InvalidConfig`` for an invalid setting, ``UnsupportedFeature`` for threads or
     affinity of a named backend that takes neither, and for pins ``UnreadableFile`` and ``MalformedJson``.
     """
+    wiring = WIRING.get()
+    if wiring.options:
+        return _completed(wiring, locals())
     if journal is not None:
         from vyre.app.journal import DecisionJournal
 
@@ -93,9 +89,11 @@ def open(
     max_in_flight = checked_in_flight(max_in_flight)
     resident_budget = checked_resident_budget(resident_budget)
     expect("catalog", catalog, (BackendCatalog, type(None)), "a BackendCatalog, or None")
-    environment = ProcessEnvironment() if environment is None else environment
+    environment = wiring.environment() if environment is None else environment
     expect_methods("environment", environment, "get")
-    told = session_telemetry(telemetry, environment)
+    telemetry = wiring.telemetry() if telemetry is None else telemetry
+    clock, profiler = wiring.clock(), wiring.profiler(environment)
+    told = session_telemetry(telemetry, clock, profiler)
     expect("optimize", optimize, bool, "True or False")
     if gates != ():
         from vyre.domain.gates import checked_gates  # imported on use
@@ -103,25 +101,41 @@ def open(
         gates = checked_gates(gates)
     sink = decision_sink(told, journal)
     device_passes = device_passes_for(optimizer)
-    services = backend_services(cache, environment, told, sink, threads, affinity, optimize, device_passes)
-    forced = environment.get(FORCE_VARIABLE)
-    catalog = catalog if catalog is not None else load_catalog()
-    selector = BackendSelector(catalog, told, forced, services)
-    tuning = tuning_sources(
-        pins,
+    place = Place(cache, environment, told, sink, clock)
+    config_of(cache)
+    services = BackendServices(
+        artifacts=once(partial(wiring.artifact_store, place)), telemetry=told, decisions=sink,
+        host=host_options(threads, affinity), optimize=optimize, device_passes=device_passes,
+        environment=environment, profiler=profiler,
+    )  # fmt: skip
+    catalog = wiring.catalog() if catalog is None else catalog
+    selection = BackendSelector(catalog, told, environment.get(FORCE_VARIABLE), services).select(backend)
+    tuning = TuningSources(
+        once(partial(wiring.tuning_store, place)),
         partial(reference_of, catalog, told),
-        partial(tuning_store, cache, environment, told),
-        partial(cost_store, cache, environment),
-        partial(wave_time_store, cache, environment),
-        partial(verdict_store, cache, environment, told),
+        once(partial(wiring.cost_store, place)),
+        load_pins(pins),
+        once(partial(wiring.wave_time_store, place)),
+        once(partial(wiring.verdict_store, place)),
     )
-    selection = selector.select(backend)
-    bind_device_passes(device_passes, selection, catalog, telemetry, environment, cache, threads, affinity)
+    found = environment, catalog, telemetry
+    wiring = wiring._replace(environment=lambda: found[0], catalog=lambda: found[1], telemetry=lambda: found[2])
+    bind_device_passes(device_passes, selection, wiring, cache, threads, affinity)
     if shadow is not None:
         from vyre.app.shadow.opening import with_shadow  # imported on use
+        from vyre.app.shadow.service import Clock as ShadowClock
 
-        selection = with_shadow(selection, shadow, catalog, told)
-    return Session(selection, told, tuning, predict, journal, max_in_flight, resident_budget, tuple(gates))
+        selection = with_shadow(selection, shadow, catalog, told, ShadowClock(clock.now_ns))
+    return Session(selection, told, tuning, predict, journal, max_in_flight, resident_budget, tuple(gates), wiring)
+
+
+def _completed(wiring: Wiring, given: dict[str, Any]) -> Session:
+    """Opens a session with the options of a wiring for arguments that are left at their defaults."""
+    del given["wiring"]
+    usual = {"backend": AUTO, **(inspect.unwrap(open).__kwdefaults__ or {})}
+    given |= {name: value for name, value in wiring.options.items() if given[name] is usual[name]}
+    with wired(wiring._replace(options={})):
+        return open(**given)
 
 
 def device_passes_for(optimizer: str) -> DevicePasses | None:
@@ -138,9 +152,7 @@ def device_passes_for(optimizer: str) -> DevicePasses | None:
 def bind_device_passes(
     passes: DevicePasses | None,
     selection: Selection,
-    catalog: BackendCatalog,
-    telemetry: Telemetry | Sequence[Telemetry] | None,
-    environment: Environment,
+    wiring: Wiring,
     cache: CacheOption,
     threads: int | None,
     affinity: Iterable[int] | None,
@@ -148,16 +160,11 @@ def bind_device_passes(
     """Lets passes run on a session of their own, opened like that of the selection on first use."""
     if passes is None:
         return
-    on_host = any(each.on_host for each in catalog.registrations if each.id == selection.backend.id)
-    again = partial(
-        open,
-        selection.backend.id,
-        catalog=catalog,
-        telemetry=telemetry,
-        environment=environment,
-        cache=cache,
-        threads=threads if on_host else None,
-        affinity=affinity if on_host else None,
-        optimize=False,
-    )
+    on_host = any(each.on_host for each in wiring.catalog().registrations if each.id == selection.backend.id)
+    threads, affinity = (threads, affinity) if on_host else (None, None)
+
+    def again() -> Session:
+        with wired(wiring):
+            return open(selection.backend.id, cache=cache, threads=threads, affinity=affinity, optimize=False)
+
     passes.bind(again)

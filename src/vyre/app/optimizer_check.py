@@ -7,6 +7,7 @@ from math import prod
 from typing import Final, NamedTuple, cast
 
 from vyre.app.opening import open as open_session
+from vyre.app.services import WIRING, wired
 from vyre.app.session import Session
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendError, DataRaceError, TrapError
@@ -76,7 +77,7 @@ def check_runs(before: Program, after: Program, runs: int = RUNS) -> CheckedRuns
     if order_sensitive(after) and not order_sensitive(before):
         return CheckedRuns(0, {}, (), "it depends on the order of lanes, which the program before does not")
     agreed, skipped, differences = 0, dict[str, int](), list[Difference]()
-    with open_session("reference", cache=False, optimize=False) as session:
+    with wired(WIRING.get()._replace(options={})), open_session("reference", cache=False, optimize=False) as session:
         for seed in range(runs):
             first = _outcome(session, before, seed)
             second = first if first.startswith(_REFUSED) else _outcome(session, after, seed)

@@ -269,7 +269,7 @@ class Session(
             )
             pipelines[name], given, _ = self._compiled_launch(program, inputs, own, words)
         thresholds = DEFAULT_THRESHOLDS if thresholds is None else thresholds
-        return VariantRace(self._lease.backend, pipelines, given, thresholds, sink=self._decisions).run()
+        return VariantRace(self._lease.backend, pipelines, given, thresholds, self._clock.now_ns, self._decisions).run()
 
     def specialize(
         self,
@@ -422,7 +422,9 @@ class Session(
             program_of(program), pipeline, inputs, batch, repeats, kernel_time_ns, self._selection.services.optimize,
             self._lowered,
         )  # fmt: skip
-        found = explain_program(self._lease.backend, asked, known_costs(costs, self.launch_costs), self._decisions)
+        known = known_costs(costs, self.launch_costs)
+        with self._lease.within():
+            found = explain_program(self._lease.backend, asked, known, self._decisions)
         return found if (shadow := self._selection.shadow) is None else shadow.explained(found, pipeline().program)
 
     # ---------------------------------------------------------------- lifetime

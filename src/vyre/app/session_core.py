@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, cast
 from weakref import WeakKeyDictionary
 
@@ -18,6 +18,7 @@ from vyre.app.persistent.kept import KeptJobs
 from vyre.app.preparing import Key, PreparedPipelines, Wanted, merged_for, shorthand_key
 from vyre.app.race_checks import RaceChecks
 from vyre.app.selection import Selection
+from vyre.app.services import USUAL, Wiring, wired
 from vyre.app.shorthand import Keywords, keywords_of
 from vyre.app.tuning.sources import TuningSources, no_store
 from vyre.domain.arguments import expect
@@ -59,14 +60,18 @@ class SessionCore:
         max_in_flight: int = USUAL_IN_FLIGHT,
         resident_budget: int | None = None,
         gates: tuple[Gate, ...] = (),
+        wiring: Wiring = USUAL,
     ) -> None:
-        self._gates = gates
+        self._gates, self._clock = gates, wiring.clock()
         telemetry = guarded(telemetry)
         self._selection, self._telemetry, self._journal = selection, telemetry, journal
         self._decisions = selection.services.decisions
         if resident_budget is not None:
             selection.backend.require_memory()
         self._lease = BackendLease(selection.backend, telemetry)
+        self._lease.within = partial(wired, wiring)
+        if selection.shadow is not None:
+            selection.shadow.within = self._lease.within
         if resident_budget is not None:
             self._lease.keep_to(resident_budget, self._decisions)
         self._race_checks = RaceChecks(selection, self._lease, telemetry)
@@ -149,7 +154,8 @@ class SessionCore:
 
     def _prepare(self, program: Program, config: DispatchConfig, kind: Kind | None = None) -> Pipeline:
         try:
-            pipeline = self._made(program, config, kind)
+            with self._lease.within():
+                pipeline = self._made(program, config, kind)
         except VyreError as error:
             self._lease.told(error, f"preparing {program.name or 'unnamed'}")
             raise
@@ -168,7 +174,7 @@ class SessionCore:
 
         if self._lease.closed:
             self._lease.check_open()
-        started = time.perf_counter_ns()
+        started = self._clock.now_ns()
         backend = (lease := self._race_checks.lease if config.race_check else self._lease).backend
         artifacts = self._selection.services.artifacts if backend.stores_code else None
         program = valid_program(program, artifacts)
@@ -179,11 +185,7 @@ class SessionCore:
         written, program = program, self._lowered(program, config).program
         if written.definitions and self._selection.shadow is not None:
             self._selection.shadow.keep_written(program, written)
-        if config.pad_grid:
-            from vyre.domain.padding import masked
-
-            program = masked(program, config)
-        validated = time.perf_counter_ns() - started
+        validated = self._clock.now_ns() - started
         if missing := missing_from(program, backend.profile, backend.supported_ops, config):
             raise refusal(missing, backend.id)
         if backend.planning is not None and lease is self._lease and not lease.is_reviewed:
@@ -240,7 +242,7 @@ class SessionCore:
 
                 timings, telemetry = self._sequence_timings, self._telemetry
                 self._costs_service = calibration_of(
-                    self._lease, self._sources, self._pipelines, timings, telemetry, self._decisions
+                    self._lease, self._sources, self._pipelines, timings, telemetry, self._decisions, self._clock
                 )
                 if self._adopts:
                     self._costs_service.adopt()
@@ -270,6 +272,6 @@ class SessionCore:
                 from vyre.app.tuning.service import TuningService
 
                 self._tuning_service = TuningService(
-                    self._lease, self._prepare, self._sources, self._telemetry, self._decisions
+                    self._lease, self._prepare, self._sources, self._telemetry, self._decisions, self._clock
                 )
             return self._tuning_service

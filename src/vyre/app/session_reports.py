@@ -75,7 +75,8 @@ class SessionReports(SessionCore):
         """
         from vyre.app.capabilities import missing_on
 
-        return missing_on(self, program, inputs, config, shorthand)
+        with self._lease.within():
+            return missing_on(self, program, inputs, config, shorthand)
 
     def calibrate(self, *, rounds: int = USUAL_SAMPLES) -> KnownCosts:
         """Measures what launches, graphs and copies cost here, and stores it for other sessions.  Takes about a second.
@@ -142,7 +143,8 @@ class SessionReports(SessionCore):
         from vyre.app.evidence.recording import record_run
 
         pipeline, given, _ = self._compiled_launch(program, inputs, config, shorthand)
-        return record_run(path, pipeline, given, runs, self._journal)
+        with self._lease.within():
+            return record_run(path, pipeline, given, runs, self._journal)
 
     def write_claim(
         self,
@@ -165,7 +167,8 @@ class SessionReports(SessionCore):
         from vyre.app.evidence.measuring import write_claim
 
         self._lease.check_open()
-        return write_claim(path, self._lease.backend, name, samples, faster, slower, factor)
+        with self._lease.within():
+            return write_claim(path, self._lease.backend, name, samples, faster, slower, factor)
 
     def predictions(self) -> PredictionReport:
         """Returns the counts of predictions, of preparations ahead and of their use, and the last decisions.  ``print``

@@ -50,7 +50,8 @@ if TYPE_CHECKING:
         Resource as Resource, Upload as Upload,
     )
     from vyre.ports.resident_buffer import ResidentBuffer as ResidentBuffer
-    from vyre.ports.support import Environment as Environment, NullTelemetry as NullTelemetry, Telemetry as Telemetry
+    from vyre.ports.support import Clock as Clock, Environment as Environment, NullTelemetry as NullTelemetry
+    from vyre.ports.support import Profiler as Profiler, Telemetry as Telemetry
     from vyre.ports.tunable import Tunable as Tunable
     from vyre.ports.tuning_store import TuningStore as TuningStore, TuningStoreStats as TuningStoreStats
 else:
@@ -85,7 +86,7 @@ _HOME: Final[dict[str, str]] = {
         "DispatchRequest HostBytes OutputStorage Readback ResidentSequence ResidentStep Resource Upload"
     ),
     "vyre.ports.resident_buffer": "ResidentBuffer",
-    "vyre.ports.support": "Environment NullTelemetry Telemetry",
+    "vyre.ports.support": "Clock Environment NullTelemetry Profiler Telemetry",
     "vyre.ports.tunable": "Tunable",
     "vyre.ports.tuning_store": "TuningStore TuningStoreStats",
 }

@@ -31,7 +31,7 @@ from vyre.domain.frozen import frozen
 from vyre.domain.host_options import NO_HOST_OPTIONS, HostOptions
 from vyre.domain.names import BackendId, OpId
 from vyre.ports.requests import SequenceSubmission
-from vyre.ports.support import SILENT, Environment, Telemetry
+from vyre.ports.support import SILENT, Environment, Profiler, Telemetry
 
 if TYPE_CHECKING:
     from vyre.domain.device import EngineKind
@@ -150,7 +150,8 @@ class BackendServices:
     compiles nothing does not call it.  ``decisions`` receives every decision that a backend takes.  ``host`` holds what
     the application says about threads; only backends whose registration is ``on_host`` heed it.  ``optimize`` says
     whether the optimizer may prepare programs, and ``device_passes`` which passes run on a device; None: none.
-    ``environment`` holds the variables that configure the backend; None: those of the process.
+    ``environment`` holds the variables that configure the backend; None: those of the process.  ``profiler`` marks
+    what the backend does; None: nobody does.
     """
 
     artifacts: Callable[[], ArtifactStore | None] = _no_artifacts
@@ -160,6 +161,7 @@ class BackendServices:
     optimize: bool = True
     device_passes: DevicePassesOf | None = None
     environment: Environment | None = None
+    profiler: Profiler | None = None
 
 
 NO_SERVICES: Final = BackendServices()

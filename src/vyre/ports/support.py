@@ -1,8 +1,11 @@
-"""Small ports: environment variables and telemetry."""
+"""Small ports: environment variables, the clock, telemetry and a profiler."""
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
 
 
 class Environment(Protocol):
@@ -10,6 +13,26 @@ class Environment(Protocol):
 
     def get(self, name: str, /) -> str | None:
         """Returns the value of an environment variable, or None if it is not set."""
+        ...
+
+
+class Clock(Protocol):
+    """The time, in nanoseconds.  Implementations never raise and are thread-safe."""
+
+    def now_ns(self) -> int:
+        """Returns a time that never goes back, for durations."""
+        ...
+
+    def time_ns(self) -> int:
+        """Returns the time since the epoch."""
+        ...
+
+
+class Profiler(Protocol):
+    """Opens named ranges in a profiler's timeline."""
+
+    def range(self, name: str, /) -> AbstractContextManager[object]:
+        """Returns a context manager that marks a range of this name."""
         ...
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.cpu.ids import CPU
 from vyre.adapters.cuda import ids
-from vyre.adapters.discovery import load_catalog
+from vyre.app.services import installed
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, OutputArena
 from vyre.domain.errors import BackendUnavailable, InvalidConfig
 from vyre.domain.ir.buffers import inputs_of, outputs_of
@@ -26,7 +26,7 @@ SCHEDULES: Final[dict[str, Schedule]] = {CANONICAL: "lockstep", "reverse": "reve
 
 def find_backend(name: str) -> BackendRegistration:
     """Returns a registration of the catalog by id; raises ``BackendUnavailable``."""
-    catalog = load_catalog()
+    catalog = installed()
     registration = catalog.get(name)
     if registration is None:
         known = ", ".join(r.id for r in catalog.by_precedence())

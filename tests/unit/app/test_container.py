@@ -13,7 +13,7 @@ from dependency_injector import providers
 
 import vyre
 from support.small_programs import catalog_of, saxpy_catalog, saxpy_program, square_kernel
-from vyre.app.container import Container
+from vyre.app.container import MADE, Container
 from vyre.domain.host_options import HostOptions
 from vyre.testing.fakes import function_backend
 from vyre.testing.recording_telemetry import RecordingTelemetry
@@ -34,7 +34,8 @@ def wiring_errors(container: Container) -> list[str]:
         if not callable(target):
             continue
         try:
-            inspect.signature(target).bind(*getattr(provider, "args", ()), **getattr(provider, "kwargs", {}))
+            given = ("of a session",) if name in MADE else ()
+            inspect.signature(target).bind(*getattr(provider, "args", ()), *given, **getattr(provider, "kwargs", {}))
         except TypeError as error:
             errors.append(f"{name}: {error}")
     return errors
@@ -71,9 +72,11 @@ def test_the_environment_and_the_name_choose(container: Container) -> None:
     catalog = catalog_of(function_backend(square_kernel, "a"), function_backend(square_kernel, "b"))
     container.catalog.override(providers.Object(catalog))
     container.environment.override(providers.Object(Forced()))
-    assert container.selection().report.reason == "forced by VYRE_BACKEND"
+    with container.session() as session:
+        assert session.explain().reason == "forced by VYRE_BACKEND"
     container.backend_name.override(providers.Object("a"))
-    assert container.selection().backend.id == "a"
+    with container.session() as session:
+        assert session.backend == "a"
 
 
 def test_singletons_are_per_instance(container: Container) -> None:
@@ -173,4 +176,6 @@ def test_a_store_that_is_overridden_alone_is_another(container: Container, tmp_p
 def test_threads_and_affinity_reach_the_services(container: Container) -> None:
     container.threads.override(providers.Object(3))
     container.affinity.override(providers.Object([1, 0]))
-    assert container.services().host == HostOptions(3, frozenset({0, 1}))
+    container.catalog.override(providers.Object(saxpy_catalog()))
+    with container.session() as session:
+        assert session._selection.services.host == HostOptions(3, frozenset({0, 1}))

@@ -20,6 +20,7 @@ from vyre import In, Out, ProgramBuilder, Static, f32, like, u32
 from vyre.app.demo.png import png_bytes
 from vyre.app.demo.runner import run_demo
 from vyre.app.notebooks.progress import Bar, progress
+from vyre.app.services import USUAL, wired
 from vyre.domain.html import charts
 from vyre.domain.html.markup import MOST_ROWS, Html, panel, table, text
 from vyre.domain.launch_costs import Provenance
@@ -163,10 +164,10 @@ def test_an_explanation_draws_the_prices() -> None:
 
 
 @pytest.fixture
-def device(monkeypatch: pytest.MonkeyPatch) -> TunedDevice:
+def device() -> Iterator[TunedDevice]:
     found = TunedDevice(lambda size, profile: 900_000 if size == 256 else 1_000_000)
-    monkeypatch.setattr("vyre.app.opening.load_catalog", lambda: found.catalog)
-    return found
+    with wired(USUAL._replace(catalog=lambda: found.catalog)):
+        yield found
 
 
 def test_reports_of_tuning_have_bars(device: TunedDevice) -> None:

@@ -13,6 +13,7 @@ from support.small_programs import saxpy_program
 from vyre.adapters.discovery import load_catalog
 from vyre.app.cli import main
 from vyre.app.pipeline import Inputs
+from vyre.app.services import USUAL, wired
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import DataRaceError, InvalidInput, InvalidResource, UnsupportedFeature
 from vyre.domain.ir.program import Program
@@ -111,14 +112,15 @@ def test_closing_the_session_ends_the_checks() -> None:
 def test_the_command_line_takes_the_reference_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("vyre.app.opening.load_catalog", lambda: CATALOG)
     monkeypatch.setenv("VYRE_CACHE_DISABLE", "1")
     path = tmp_path / "saxpy.vyre"
     path.write_text(saxpy_program().to_text(), encoding="utf-8")
     command = ["run", str(path), "--in", "a=2", "--in", "x=1,2", "--in", "y=1,2"]
-    assert main([*command, "--check", "races"]) == 0
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith("reference, ") and last.endswith(" ms (a race check was asked for and no backend by name)")
-    assert main(command) == 0
-    assert capsys.readouterr().out.splitlines()[-1].startswith("device, ")
-    assert main([*command, "--check", "races", "--backend", "device"]) != 0
+    with wired(USUAL._replace(catalog=lambda: CATALOG)):
+        assert main([*command, "--check", "races"]) == 0
+        last = capsys.readouterr().out.splitlines()[-1]
+        assert last.startswith("reference, ")
+        assert last.endswith(" ms (a race check was asked for and no backend by name)")
+        assert main(command) == 0
+        assert capsys.readouterr().out.splitlines()[-1].startswith("device, ")
+        assert main([*command, "--check", "races", "--backend", "device"]) != 0

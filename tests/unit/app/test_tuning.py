@@ -509,7 +509,7 @@ def test_bytes_are_checked_by_the_installed_reference_where_the_catalog_has_none
 
 def test_without_any_reference_nothing_is_tuned(square: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     catalog = replace(TunedDevice().catalog, registrations=TunedDevice().catalog.registrations[:1])
-    monkeypatch.setattr("vyre.app.tuning.sources.load_catalog", BackendCatalog)
+    monkeypatch.setattr("vyre.app.tuning.sources.installed", BackendCatalog)
     with vyre.open("tuned", catalog=catalog, cache=False) as session:
         with pytest.raises(UnsupportedFeature, match="without a reference"):
             session.tune(square, {"x": X})

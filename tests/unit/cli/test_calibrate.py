@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from support.cuda.timed_device import TimedDevice
 from vyre.adapters.disk.cost_store import costs_of_file
 from vyre.app.cli import main
+from vyre.app.services import USUAL, wired
 from vyre.domain.launch_costs import COSTS
 from vyre.domain.tuning import TimeKind
 from vyre.ports.cost_probe import CostExperiment
@@ -19,10 +20,10 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def device(monkeypatch: pytest.MonkeyPatch) -> TimedDevice:
+def device() -> Iterator[TimedDevice]:
     found = TimedDevice()
-    monkeypatch.setattr("vyre.app.opening.load_catalog", found.catalog)
-    return found
+    with wired(USUAL._replace(catalog=found.catalog)):
+        yield found
 
 
 @pytest.fixture

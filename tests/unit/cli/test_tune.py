@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,16 +13,17 @@ from support.cuda.tuned_device import TunedDevice
 from support.small_programs import square_program
 from vyre import ProgramBuilder, u32
 from vyre.adapters.program_files import ProgramForm, render_program
+from vyre.app.services import USUAL, wired
 from vyre.app.tuning.sources import load_pins
 from vyre.domain.tuning import Candidate, TimeKind
 
 
 @pytest.fixture
-def device(monkeypatch: pytest.MonkeyPatch) -> TunedDevice:
+def device() -> Iterator[TunedDevice]:
     """The only production backend there is; 256 lanes are fast on it."""
     found = TunedDevice(lambda size, profile: 900_000 if size == 256 else 1_000_000)
-    monkeypatch.setattr("vyre.app.opening.load_catalog", lambda: found.catalog)
-    return found
+    with wired(USUAL._replace(catalog=lambda: found.catalog)):
+        yield found
 
 
 @pytest.fixture
@@ -97,7 +99,7 @@ def test_json_has_it_all(vyre: Vyre, device: TunedDevice) -> None:
     assert [each["size"] for each in found["candidates"]] == [64, 32, 128, 256, 512, 1024]
     assert all(len(each["samples"]) >= 5 for each in found["candidates"])
     assert found["winner"] == {"size": 256, "profile": ""}
-    assert found["config"] == {"workgroup": [256, 1, 1], "grid": None, "profile": None, "pad_grid": False}
+    assert found["config"] == {"workgroup": [256, 1, 1], "grid": None, "profile": None}
     assert found["rejected"] == []
     assert "exported" not in found
 
@@ -144,7 +146,6 @@ def test_options_of_the_launch_are_those_of_run(vyre: Vyre, device: TunedDevice)
         "workgroup": [256, 1, 1],
         "grid": [10, 1, 1],
         "profile": None,
-        "pad_grid": False,
     }
     assert {config.grid for config in device.launched} >= {(40, 1, 1), (10, 1, 1)}
 

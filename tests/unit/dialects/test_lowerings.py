@@ -21,7 +21,7 @@ from vyre.app.dialects.lowerings import AS_WRITTEN, closure
 from vyre.app.dialects.registry import Registry
 from vyre.app.dialects.verification import CheckedLowerings, lowering_key, verify_lowerings, version_of
 from vyre.app.emission import lowering_choices
-from vyre.app.tuning.sources import verdict_store
+from vyre.app.services import Place, verdict_store
 from vyre.domain.dialects.expansion import expanded, without_calls_inside
 from vyre.domain.dialects.lowering import Difference, LoweringVerdict
 from vyre.domain.dispatch import DispatchConfig
@@ -29,7 +29,6 @@ from vyre.domain.ir.definitions import Definition
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.text_parser import parse_definition
 from vyre.ports.backend import Backend, BackendCatalog, BackendServices
-from vyre.ports.support import SILENT
 
 VERSION = "define {} version 1.0.0 (x: u32) -> u32 {{\n{}\n}}"
 CALL = """workgroup_size 64, 1, 1
@@ -215,7 +214,7 @@ SOMEWHERE = "driver 13000, a device"
 
 def store_verdict(version: str, difference: Difference | None = None) -> None:
     """Stores what a check on a GPU says about ``MASKED``; there is none here."""
-    store = verdict_store(None, ProcessEnvironment(), SILENT)
+    store = verdict_store(Place(None, ProcessEnvironment()))
     assert store is not None
     key = lowering_key((HALVE,), (MASKED,), "cuda", version)
     assert store.put(LoweringVerdict(key, 9, False, difference))

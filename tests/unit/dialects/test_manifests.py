@@ -10,7 +10,7 @@ import pytest
 
 from support.fuzzing.manifests import VALID, check, mutated
 from vyre.app.cli import main
-from vyre.app.dialects import current
+from vyre.app.dialects import loading
 from vyre.app.dialects.loading import load_manifests
 from vyre.app.dialects.registry import Registry
 from vyre.domain.dialects.manifests import MAX_MANIFEST_BYTES, read_manifest
@@ -170,13 +170,13 @@ def test_the_command_lists_manifests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("VYRE_DIALECT_PATH", written(tmp_path, a=VALID.encode(), b=b"="))
-    current.dialect_registry.cache_clear()
+    loading.process_path.cache_clear()
     try:
         assert main(["dialects", "list", "acme", "core.add", "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert main(["dialects", "list", "nothing"]) != 0
     finally:
-        current.dialect_registry.cache_clear()
+        loading.process_path.cache_clear()
     assert [each["id"] for each in found["operations"]] == ["acme.square", "acme.steps", "acme.native", "core.add"]
     assert found["operations"][0]["version"] == "1.2.0"
     assert [each["code"] for each in found["diagnostics"]] == ["E-TOML-PARSE"]

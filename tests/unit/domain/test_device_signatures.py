@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import vyre
+from support.small_programs import square_program
 from vyre.adapters.cuda.machine.presets import H200, T4
 from vyre.adapters.device_files import SignatureTable, signature_table
 from vyre.app.known_devices import device_signatures, known_profile
@@ -162,11 +163,34 @@ def test_files_of_the_user_come_first_and_planners_use_them(tmp_path: Path, monk
     assert dict(found.sources) == dict.fromkeys(("l1_kb", "mem_bw_gbps"), "the data sheet of the A1")
 
     told = cuda_machine(preset=H200).backend
-    assert known_profile(told).mem_bw_gbps == told.profile.mem_bw_gbps is not None
+    assert known_profile(told) == (told.profile, ()) and told.profile.mem_bw_gbps is not None
     silent = cuda_machine(preset=replace(H200, memory_clock_khz=0)).backend
-    assert silent.profile.mem_bw_gbps is None and known_profile(silent).mem_bw_gbps == 4800
+    assert silent.profile.mem_bw_gbps is None and known_profile(silent).profile.mem_bw_gbps == 4800
     monkeypatch.setenv("VYRE_DEVICE_PATH", str(tmp_path))
-    assert known_profile(silent).mem_bw_gbps == 777
+    known = known_profile(silent)
+    assert known.profile == replace(silent.profile, mem_bw_gbps=777)
+    assert known.notes == ("mem_bw_gbps is 777, as of acme_1: the data sheet of the A1",)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "acme.toml").write_text(FILE + 'shared_mem_per_sm_kb = { value = 32, source = "sheet" }\n')
+    mute = replace(silent, profile=replace(silent.profile, max_shared_memory_bytes=None))
+    other = Settings(VYRE_DEVICE_PATH=str(tmp_path / "other"))
+    assert known_profile(mute, other).profile.max_shared_memory_bytes == 32 << 10
+    assert known_profile(mute, Settings()).profile.max_shared_memory_bytes == 48 << 10, "of the 228 KiB of an H200"
+
+
+def test_a_plan_says_which_facts_are_not_of_the_driver(tmp_path: Path) -> None:
+    (tmp_path / "acme.toml").write_text(FILE)
+    program = square_program()
+    note = "mem_bw_gbps is 777, as of acme_1: the data sheet of the A1"
+    for settings, is_told in ((Settings(VYRE_DEVICE_PATH=str(tmp_path)), True), (Settings(), False)):
+        catalog = cuda_machine(preset=replace(H200, memory_clock_khz=0)).catalog
+        with (
+            vyre.open("cuda-machine", catalog=catalog, environment=settings, cache=False) as session,
+            session.resident(np.arange(4, dtype=np.uint32)) as x,
+            session.resident(16) as y,
+            session.sequence([vyre.Step(program, {"x": x, "y": y})] * 2, modes={"fused": True}) as sequence,
+        ):
+            assert (note in sequence.plan().notes) is is_told
 
 
 def test_presets_of_the_emulated_device_are_named() -> None:

@@ -157,10 +157,10 @@ class CpuEmission:
         from vyre.adapters.cpu.runtime.artifact_keys import object_keys
         from vyre.adapters.cpu.runtime.variants import VariantInputs, variants_of
         from vyre.adapters.kernel_source import KernelSource
-        from vyre.adapters.system import ProcessEnvironment
+        from vyre.adapters.system import USED_ENVIRONMENT
 
         _refuse(program)
-        found = options_from(ProcessEnvironment())
+        found = options_from(USED_ENVIRONMENT.get())
         threads = found.threads or default_threads(found.affinity)
         usual = variants_of(VariantInputs(program, host(), threads, passes=options.passes), None).usual
         compiler = llvm_version() or ""

@@ -25,10 +25,10 @@ def _options(
     """
     from vyre.adapters.cpu.pool.options import checked_affinity, options_from
     from vyre.adapters.cpu.runtime.options import CpuOptions
-    from vyre.adapters.system import ProcessEnvironment
+    from vyre.adapters.system import USED_ENVIRONMENT
 
     if options is None:
-        found = options_from(environment or ProcessEnvironment())
+        found = options_from(environment or USED_ENVIRONMENT.get())
         options = CpuOptions(threads=found.threads, affinity=found.affinity)
     if host.threads is not None:
         options = replace(options, threads=host.threads)
@@ -67,9 +67,9 @@ def _toolchain() -> str:
 
 def _facts() -> dict[str, str]:
     from vyre.adapters.cpu.runtime.probe import facts_of
-    from vyre.adapters.system import ProcessEnvironment
+    from vyre.adapters.system import USED_ENVIRONMENT
 
-    return facts_of(_options(None), ProcessEnvironment())
+    return facts_of(_options(None), USED_ENVIRONMENT.get())
 
 
 CPU: Final = BackendRegistration(

@@ -24,10 +24,8 @@ def _cuda(services: BackendServices, options: CudaOptions | None = None) -> Back
     from vyre.adapters.cuda.jit_cache import jit_cache_settings
     from vyre.adapters.cuda.runtime.backend import make_backend
     from vyre.adapters.cuda.runtime.options import options_from
-    from vyre.adapters.profiling import profiler_from
-    from vyre.adapters.system import ProcessEnvironment
+    from vyre.adapters.system import USED_ENVIRONMENT
 
-    environment = services.environment or ProcessEnvironment()
     driver = real_driver()
     problem = jit_cache_settings(os.environ).problem
     if problem:
@@ -35,9 +33,9 @@ def _cuda(services: BackendServices, options: CudaOptions | None = None) -> Back
     return make_backend(
         driver,
         ids.CUDA,
-        options or options_from(environment),
+        options or options_from(services.environment or USED_ENVIRONMENT.get()),
         services,
-        profiler=profiler_from(environment),
+        profiler=services.profiler,
         find_tool=find_code_tool,
     )
 
@@ -48,9 +46,9 @@ def _probe_cuda(options: CudaOptions | None = None, environment: Environment | N
     driver = real_driver()  # first, because without a driver no other module need be imported
     from vyre.adapters.cuda.runtime.options import options_from
     from vyre.adapters.cuda.runtime.probe import probe
-    from vyre.adapters.system import ProcessEnvironment
+    from vyre.adapters.system import USED_ENVIRONMENT
 
-    return probe(driver, ids.CUDA, options or options_from(environment or ProcessEnvironment()))
+    return probe(driver, ids.CUDA, options or options_from(environment or USED_ENVIRONMENT.get()))
 
 
 def _machine(services: BackendServices, options: CudaOptions | None = None) -> Backend:
@@ -76,9 +74,9 @@ def _probe_machine(options: CudaOptions | None = None) -> DeviceProfile:
 
 def _machine_options(options: CudaOptions | None, environment: Environment | None = None) -> CudaOptions:
     from vyre.adapters.cuda.runtime.options import emulated, machine_options_from
-    from vyre.adapters.system import ProcessEnvironment
+    from vyre.adapters.system import USED_ENVIRONMENT
 
-    return machine_options_from(environment or ProcessEnvironment()) if options is None else emulated(options)
+    return machine_options_from(environment or USED_ENVIRONMENT.get()) if options is None else emulated(options)
 
 
 def _emission() -> CodeEmission:

@@ -291,10 +291,11 @@ def open_disk_store(
     telemetry: Telemetry,
     *,
     sink: DecisionSink | None = None,
+    files: FileOperations = REAL_FILES,
 ) -> DiskArtifactStore | None:
     """Opens the store that ``cache`` configures, completed from the environment; None if the cache on disk is disabled.
 
     Raises ``InvalidConfig`` for an invalid ``cache``; failures of the disk are only reported.
     """
     settings = cache_settings(cache, environment)
-    return None if settings is None else DiskArtifactStore(settings, telemetry, sink=sink)
+    return None if settings is None else DiskArtifactStore(settings, telemetry, sink=sink, files=files)

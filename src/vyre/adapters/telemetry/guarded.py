@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from itertools import count
 from typing import TYPE_CHECKING, Final, cast
 
+from vyre.adapters.system import SystemClock
 from vyre.adapters.telemetry.application import ApplicationTelemetry
 from vyre.domain.errors import ErrorCode, Event
 from vyre.ports.support import NullTelemetry
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from vyre.domain.errors import VyreError
-    from vyre.ports.support import Environment, Telemetry
+    from vyre.ports.support import Clock, Profiler, Telemetry
 
     Ranges = Callable[[str], AbstractContextManager[object]]
 
@@ -75,18 +76,21 @@ class GuardedTelemetry:
         "counts",
         "failures",
         "inner",
+        "now_ns",
         "ranges",
         "session",
         "tells_decisions",
         "watches",
     )
 
-    def __init__(self, *inner: Telemetry, now_s: Callable[[], float] = time.time, ranges: Ranges | None = None) -> None:
+    def __init__(self, *inner: Telemetry, clock: Clock | None = None, ranges: Ranges | None = None) -> None:
+        clock = SystemClock() if clock is None else clock
+        self.now_ns: Final = clock.now_ns
         self.ranges: Final = ranges
         """Returns a function that opens a named range in the timeline of a profiler; None without a profiler."""
         self.session: Final = next(_SESSIONS)
         ring = next((each for each in inner if isinstance(each, RecentEvents)), None)
-        self._ring: Final = RecentEvents(now_s=now_s) if ring is None else ring
+        self._ring: Final = RecentEvents(now_s=lambda: clock.time_ns() / 1e9) if ring is None else ring
         self.inner: Final = inner
         self.counts: Final = any(getattr(type(each), "count", None) is not NullTelemetry.count for each in inner)
         self.tells_decisions: Final = any(getattr(each, "tells_decisions", False) is True for each in inner)
@@ -137,6 +141,10 @@ class GuardedTelemetry:
         self.count("vyre.failures", backend=backend, error=kind)
         level = "info" if error.code in _REFUSALS else "error"
         self.event("vyre.failed", level=level, backend=backend, what=what, error=kind, message=error.message)
+        self.attach(error)
+
+    def attach(self, error: VyreError) -> None:
+        """Gives an error the last events, which says that it was told."""
         error.recent = self.recent()[-ATTACHED_EVENTS:]
 
     def _warn(self, place: int, method: str, name: str, error: Exception) -> None:
@@ -157,11 +165,11 @@ def guarded(telemetry: Telemetry) -> GuardedTelemetry:
     return telemetry if isinstance(telemetry, GuardedTelemetry) else GuardedTelemetry(telemetry)
 
 
-def session_telemetry(telemetry: object, environment: Environment) -> GuardedTelemetry:
+def session_telemetry(telemetry: object, clock: Clock, profiler: Profiler | None = None) -> GuardedTelemetry:
     """Returns the telemetry of a session out of one receiver, several in a list or tuple, or None for the application's
     logging, which also tells what receivers that only keep things do not.
 
-    Raises ``InvalidConfig`` for what is no telemetry, and for an invalid ``VYRE_NVTX``.
+    Raises ``InvalidConfig`` for what is no telemetry.
     """
     if telemetry is None:
         several: list[Telemetry] = []
@@ -171,13 +179,8 @@ def session_telemetry(telemetry: object, environment: Environment) -> GuardedTel
         expect_methods("telemetry", each, "count", "event", "observe")
     if all(getattr(each, "only_keeps", False) is True for each in several):
         several.append(ApplicationTelemetry())
-    ranges = None
-    if environment.get("VYRE_NVTX"):
-        from vyre.adapters.profiling import NvtxProfiler, profiler_from  # imported on use
-
-        profiler = profiler_from(environment)
-        ranges = profiler.range if isinstance(profiler, NvtxProfiler) else None
-    return GuardedTelemetry(*several, ranges=ranges)
+    ranges = None if profiler is None else profiler.range
+    return GuardedTelemetry(*several, clock=clock, ranges=ranges)
 
 
 def expect_methods(name: str, value: object, *methods: str) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from vyre.app.tuning.sources import TuningSources
     from vyre.domain.dispatch import DispatchTiming
     from vyre.ports.cost_store import CostStore
-    from vyre.ports.support import Telemetry
+    from vyre.ports.support import Clock, Telemetry
 
 WARM_UP: Final = 2
 """Rounds before the first measured one."""
@@ -294,6 +294,7 @@ def calibration_of(
     sequences: Iterable[DispatchTiming],
     telemetry: Telemetry,
     sink: DecisionSink | None,
+    clock: Clock,
 ) -> CalibrationService:
     """Returns the service of a session, which stores costs beside the results of tuning."""
     return CalibrationService(
@@ -302,7 +303,8 @@ def calibration_of(
         lambda: [pipeline for pipeline, _ in tuple(prepared.table.values())],
         lambda: tuple(sequences),
         telemetry,
-        sink=sink,
+        lambda: clock.time_ns() // 10**9,
+        sink,
     )
 
 

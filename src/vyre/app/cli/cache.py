@@ -16,11 +16,11 @@ from vyre.adapters.disk.entry_directory import EntryDirectory
 from vyre.adapters.disk.file_operations import REAL_FILES
 from vyre.adapters.disk.ledger import Totals
 from vyre.adapters.disk.space import Space
-from vyre.adapters.system import ProcessEnvironment
 from vyre.adapters.terminal import complain, put
 from vyre.app.cli import report
 from vyre.app.cli.exit_codes import Exit
 from vyre.app.cli.options import AsJson
+from vyre.app.services import WIRING
 from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
 from vyre.domain.cache_config import CacheConfig
 from vyre.domain.errors import InvalidConfig, UnreadableFile
@@ -203,7 +203,7 @@ class _Complaints(NullTelemetry):
 
 def _settings(directory: Path | None, max_bytes: int | None = None, max_entries: int | None = None) -> CacheSettings:
     config = CacheConfig(directory=directory, max_bytes=max_bytes, max_entries=max_entries)
-    settings = cache_settings(config, ProcessEnvironment())
+    settings = cache_settings(config, WIRING.get().environment())
     if settings is None:
         raise InvalidConfig("the cache on disk is turned off", fix="unset VYRE_CACHE_DISABLE.")
     return settings

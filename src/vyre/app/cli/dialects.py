@@ -216,16 +216,15 @@ def _prover() -> Any:
 def _lowerings(operations: list[Operation]) -> Iterator[LoweringReport]:
     if not any(operation.lowerings for operation in operations):
         return
-    from vyre.adapters.system import ProcessEnvironment
     from vyre.app.dialects.current import dialect_registry
     from vyre.app.opening import open as open_session
-    from vyre.app.tuning.sources import verdict_store
-    from vyre.ports.support import SILENT
+    from vyre.app.services import WIRING, wired
 
-    store = verdict_store(None, ProcessEnvironment(), SILENT)
+    wiring = WIRING.get()
+    store = wiring.verdicts()
     if store is None:
         complain("note: the cache is turned off, so no verdict is stored, and sessions use no lowering")
-    with open_session("reference") as reference:
+    with wired(wiring._replace(options={})), open_session("reference") as reference:
         definitions_of = dialect_registry().snapshot.definitions_of
         yield from verify_lowerings(
             operations, definitions_of, open_session, reference.dispatch, CheckedLowerings(store)

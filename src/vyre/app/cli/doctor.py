@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -10,10 +9,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from vyre.adapters.discovery import load_catalog
 from vyre.app.capabilities import offer_of, operations_text, profile_rows
 from vyre.app.known_devices import device_signatures
 from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector
+from vyre.app.services import WIRING, installed
 from vyre.app.session import Session
 from vyre.domain.errors import VyreError
 from vyre.domain.ir.builder import ProgramBuilder
@@ -38,7 +37,7 @@ class Finding(NamedTuple):
 
 def examine() -> list[Finding]:
     """Runs every check and returns the findings, in the order in which a person would check."""
-    catalog = load_catalog()
+    catalog = installed()
     return [
         Finding("python", True, f"{platform.python_implementation()} {platform.python_version()} on {sys.platform}"),
         *(_package(name, required=True) for name in ("vyre", *REQUIRED)),
@@ -79,7 +78,10 @@ def _package(name: str, *, required: bool) -> Finding:
 
 
 def _environment() -> list[Finding]:
-    return [Finding(name, True, value) for name, value in sorted(os.environ.items()) if name.startswith("VYRE_")]
+    environment = WIRING.get().environment()
+    names: tuple[str, ...] = getattr(environment, "names", tuple)()  # others than that of the process may list none
+    found = [(name, environment.get(name)) for name in names if name.startswith("VYRE_")]
+    return [Finding(name, True, value) for name, value in found if value is not None]
 
 
 def device_facts(registration: BackendRegistration) -> list[Finding]:
@@ -125,7 +127,7 @@ def _backend(catalog: BackendCatalog, registration: BackendRegistration) -> Find
 
 def _auto(catalog: BackendCatalog) -> Finding:
     try:
-        selection = BackendSelector(catalog, NullTelemetry(), os.environ.get(FORCE_VARIABLE)).select()
+        selection = BackendSelector(catalog, NullTelemetry(), WIRING.get().environment().get(FORCE_VARIABLE)).select()
         selection.backend.lifecycle.close()
     except VyreError as error:
         return Finding(AUTO, False, error.message, error.fix)

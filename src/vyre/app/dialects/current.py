@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from functools import cache
 from typing import Final
 from warnings import warn_explicit
 
-from vyre.app.dialects.loading import PATH_VARIABLE, load_entry_points, load_manifests
 from vyre.app.dialects.registry import Registry
+from vyre.app.services import WIRING
 from vyre.domain.diagnostics import Diagnostic
-from vyre.domain.dialects.core import core_dialect
 from vyre.domain.dialects.migration import DEPRECATED, deprecation_text, deprecations_in
 from vyre.domain.ir.definitions import Definition
 from vyre.domain.ir.program import Program
@@ -20,16 +17,10 @@ _WARNED: Final[dict[str | tuple[str, type[Warning], int], int]] = {}
 """The registry of the module `warnings`, which remembers the warnings that it has shown, by text and line."""
 
 
-@cache
 def dialect_registry() -> Registry:
-    """Returns the registry of the process."""
-    registry = Registry()
-    registry.register(core_dialect(), registrant="vyre")
-    load_entry_points(registry)
-    path = os.environ.get(PATH_VARIABLE)
-    if path is not None:
-        load_manifests(registry, path)
-    return registry
+    """Returns the registry in use: that of the process, or of a container that is applied."""
+    wiring = WIRING.get()
+    return wiring.dialect_registry(wiring.environment())
 
 
 def definitions_of(operation: str) -> tuple[Definition, ...]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 from vyre.adapters.files import is_directory
+from vyre.adapters.system import ProcessEnvironment
 from vyre.app.dialects.registry import Registry
 from vyre.domain.diagnostics import Diagnostic
+from vyre.domain.dialects.core import core_dialect
 from vyre.domain.dialects.manifests import MAX_MANIFEST_BYTES, UNREADABLE, Manifest, finding, read_manifest
 from vyre.domain.dialects.operations import Dialect
 from vyre.domain.errors import VyreError
 from vyre.domain.printable import shown
+from vyre.ports.support import Environment
 
 PATH_VARIABLE: Final = "VYRE_DIALECT_PATH"
 ENTRY_POINTS: Final = "vyre.dialects"
@@ -23,6 +27,29 @@ DIR_MISSING: Final = "E-TOML-DIALECT-DIR-MISSING"
 DIR_UNREADABLE: Final = "E-TOML-DIALECT-DIR-UNREADABLE"
 DIR_ENTRY: Final = "E-TOML-DIALECT-DIR-ENTRY"
 BAD_ENTRY_POINT: Final = "E-DIALECT-ENTRY-POINT"
+
+
+def registry_of(environment: Environment) -> Registry:
+    """Returns the registry of the process, or one of its own for another ``VYRE_DIALECT_PATH`` than the process had."""
+    is_ours = isinstance(environment, ProcessEnvironment)
+    return loaded_registry(process_path() if is_ours else environment.get(PATH_VARIABLE))
+
+
+@cache
+def process_path() -> str | None:
+    """Returns the ``VYRE_DIALECT_PATH`` of the process, as it was when it was first used."""
+    return ProcessEnvironment().get(PATH_VARIABLE)
+
+
+@cache
+def loaded_registry(path: str | None) -> Registry:
+    """Returns the registry with the manifests of these directories, and the dialects of installed packages."""
+    registry = Registry()
+    registry.register(core_dialect(), registrant="vyre")
+    load_entry_points(registry)
+    if path is not None:
+        load_manifests(registry, path)
+    return registry
 
 
 def load_manifests(registry: Registry, path: str) -> None:

@@ -139,14 +139,12 @@ def lowered_ahead(registration: BackendRegistration, program: Program, *, as_wri
     """
     if not program.definitions:
         return LoweredProgram(program, ())
-    from vyre.adapters.system import ProcessEnvironment
-    from vyre.app.tuning.sources import verdict_store
-    from vyre.ports.support import SILENT
+    from vyre.app.services import WIRING
 
     chooser = Lowerings(
         str(registration.id),
         registration.toolchain or registration.emitter,
-        lambda: verdict_store(None, ProcessEnvironment(), SILENT),
+        WIRING.get().verdicts,
         registered_operation,
         is_partial=registration.toolchain is None,
     )

@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
 from typing import Final
 
-from vyre.adapters.discovery import load_catalog
-from vyre.adapters.git import GitRepository
 from vyre.adapters.machine_facts import environment
 from vyre.app.known_devices import signature_for
+from vyre.app.services import WIRING, installed
 from vyre.app.tuning.keys import source_of
 from vyre.domain.device import DeviceProfile
 from vyre.domain.errors import BackendError
@@ -22,22 +20,15 @@ from vyre.ports.backend import Backend, BackendCatalog
 from vyre.ports.provenance import SourceRepository
 
 PACKAGES: Final = ("vyre", "numpy", "blake3")
-GENERATED: Final = ("benchmarks/results",)
-"""Where the repository of vyre keeps evidence: writing it makes no tree dirty."""
-_PACKAGE: Final = Path(__file__).parents[2]
-
-
-def vyre_repository() -> SourceRepository:
-    """Returns the repository of the vyre that runs."""
-    return GitRepository(_PACKAGE, GENERATED)
 
 
 def empty_evidence(packages: Sequence[str], repository: SourceRepository | None) -> Evidence:
     """Returns a manifest without run and measurements, made now."""
+    wiring = WIRING.get()
     return Evidence(
         form=FORM,
-        made_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        source=source_state("vyre", version("vyre"), (repository or vyre_repository()).working_tree()),
+        made_at=datetime.fromtimestamp(wiring.clock().time_ns() // 10**9, UTC).isoformat(timespec="seconds"),
+        source=source_state("vyre", version("vyre"), (repository or wiring.source_repository()).working_tree()),
         environment=environment(dict.fromkeys((*PACKAGES, *packages))),
         device=None,
         run=None,
@@ -62,7 +53,7 @@ def device_of(backend: Backend, catalog: BackendCatalog | None = None) -> Device
         driver=source.driver,
         signature=None if family is None else family.id,
         toolchain=backend.toolchain(),
-        facts=_facts(backend, catalog or load_catalog()),
+        facts=_facts(backend, catalog or installed()),
         profile=profile,
         of_family=tuple(sorted(profile.keys() - probed.keys())),
     )
@@ -75,7 +66,7 @@ def _numbers(profile: DeviceProfile) -> dict[str, int]:
 
 def packages_of(backend_id: str, catalog: BackendCatalog | None = None) -> tuple[str, ...]:
     """Returns the distributions that a backend uses where they are installed."""
-    registration = (catalog or load_catalog()).get(backend_id)
+    registration = (catalog or installed()).get(backend_id)
     return () if registration is None else registration.packages
 
 

@@ -169,7 +169,8 @@ def record_work(
         dropped=noted.dropped,
         digest="",
     )
-    evidence = replace(evidence_on(lease.backend, None, None), work=replace(work, digest=work_digest(work)))
+    with lease.within():
+        evidence = replace(evidence_on(lease.backend, None, None), work=replace(work, digest=work_digest(work)))
     write_file(path, evidence, files)
     return evidence
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from vyre.adapters.forks import process_lock, tell_in_forks
 from vyre.app.kernels.entered import ENTERED, innermost
+from vyre.app.services import WIRING
 from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
@@ -26,11 +27,11 @@ if TYPE_CHECKING:
 def current_session() -> LaunchSession:
     """Returns the session on which a called kernel runs."""
     entered = ENTERED.get()
-    return (innermost(entered) if entered else None) or _DEFAULT.get()
+    return (innermost(entered) if entered else None) or (WIRING.get().kernels or _DEFAULT.get)()
 
 
-class _DefaultSession:
-    """The session of the process."""
+class DefaultSession:
+    """The session of the process, or of a container that is applied: it is opened with its first use."""
 
     def __init__(self) -> None:
         self._lock = process_lock()
@@ -38,6 +39,7 @@ class _DefaultSession:
         tell_in_forks(self)
 
     def get(self) -> Session:
+        """Returns the session, which is open."""
         session = self._session
         if session is None or session.closed:
             session = self._opened()
@@ -52,6 +54,11 @@ class _DefaultSession:
                 atexit.register(self._close, os.getpid(), self._session)
             return self._session
 
+    def close(self) -> None:
+        """Closes the session, if it was opened."""
+        if self._session is not None:
+            self._session.close()
+
     def inherited(self) -> None:
         """Forgets the session of the parent, in a forked child."""
         self._session = None
@@ -61,4 +68,4 @@ class _DefaultSession:
             session.close()
 
 
-_DEFAULT: Final = _DefaultSession()
+_DEFAULT: Final = DefaultSession()

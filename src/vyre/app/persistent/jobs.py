@@ -187,7 +187,8 @@ class PersistentJobs(Unique):
         from vyre.app.evidence.recording import record_job
 
         given = dict(zip(self._inputs.names, map(bytes, self._views(inputs)), strict=True))
-        return record_job(path, self, given, self._lease.backend, self._journal)
+        with self._lease.within():
+            return record_job(path, self, given, self._lease.backend, self._journal)
 
     # ------------------------------------------------------------ ends of jobs
     def as_completed(self, tickets: Iterable[Ticket], timeout: float | None = None) -> Iterator[Ticket]:

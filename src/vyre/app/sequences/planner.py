@@ -15,6 +15,7 @@ Units: nanoseconds.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -119,7 +120,10 @@ class WorkPlanner:
         costs: Callable[[], LaunchCosts],
         sink: DecisionSink | None,
         waves: Callable[[], WavePlans],
+        within: Callable[[], AbstractContextManager[None]],
     ) -> None:
+        self._within = within
+        self._notes: tuple[str, ...] = ()
         self._backend, self._work, self._modes, self._costs, self._sink = backend, work, modes, costs, sink
         self._plans = waves
         self._wave_choice: WaveChoice | None = None
@@ -199,7 +203,7 @@ class WorkPlanner:
             self._groups(structure, mode),
             self._quotes(plan),
             structure.temporary_bytes,
-            tuple(notes),
+            (*notes, *self._notes),
         )
 
     def probe(self, rounds: int) -> int:
@@ -391,7 +395,10 @@ class WorkPlanner:
         from vyre.app.known_devices import known_profile
         from vyre.app.sequences.joining import joined, limits_of
 
-        limits = limits_of(known_profile(self._backend), self._costs(), forced=forced)
+        with self._within():
+            known = known_profile(self._backend)
+        self._notes = known.notes
+        limits = limits_of(known.profile, self._costs(), forced=forced)
         if self._modes.megakernel or (not forced and self._modes.megakernel is None):
             from vyre.app.sequences.megakernels import WaveKernels
 
@@ -439,7 +446,7 @@ class WorkPlanner:
         structure, mode = self._structure, self._submission
         one_by_one = mode is ExecutionMode.PLAIN and self._backend.submission is SequenceSubmission.LIST
         quotes = () if self._plan is None else self._quotes(self._plan)
-        notes = (self._waves_why,) if self._waves_why else ()
+        notes = (*((self._waves_why,) if self._waves_why else ()), *self._notes)
         plan = WorkPlan(mode, self._why, self._groups(structure, mode), quotes, structure.temporary_bytes, notes)
         launches = structure.launches
         waves = self._waves_of(structure) if mode is ExecutionMode.PERSISTENT else ()

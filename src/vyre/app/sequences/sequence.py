@@ -101,7 +101,9 @@ class StepSequence(Closing):
         work = describe(lease, services.bind, once, parts, services.decisions)
         self._services, self._work = services, work
         self._names = tuple(step.name for step in work.steps)
-        self._planner = WorkPlanner(lease.backend, work, wanted, services.costs, services.decisions, services.waves)
+        self._planner = WorkPlanner(
+            lease.backend, work, wanted, services.costs, services.decisions, services.waves, lease.within
+        )
         self._grids: Final = grids_of(lease, work)
         self._held = _Held(lease)
         self._ready: _Ready | None = None

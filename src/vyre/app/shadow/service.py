@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -107,6 +107,8 @@ class ShadowService:
         self.quarantined: Final[dict[bytes, Quarantined]] = {}
         self.generation: int = 0
         """Changes with every program that comes into quarantine."""
+        self.within: Callable[[], AbstractContextManager[None]] = nullcontext
+        """Opens a context in which the adapters of the session are used."""
         self._checked_on = checked_on
         self._telemetry, self._sink, self._clock, self._clean = telemetry, sink, clock, clean
         self._checker: Backend | None = None
@@ -272,7 +274,8 @@ class ShadowService:
         program_name, difference = found.mismatch.program.name or "unnamed", found.mismatch.difference
         place: Path | None = None
         try:
-            place = found.mismatch.write(self.settings.directory, noted.decisions)
+            with self.within():
+                place = found.mismatch.write(self.settings.directory, noted.decisions)
         except Exception as error:
             told = one_line(f"{type(error).__name__}: {error}")
             self._telemetry.event("vyre.shadow.no_evidence", level="warning", error=told)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from vyre.app.tuning.sources import TuningSources
     from vyre.policies.journal import DecisionSink
-    from vyre.ports.support import Telemetry
+    from vyre.ports.support import Clock, Telemetry
 
 _REMEMBERED: Final = 1024
 """Maximum number of launches whose choice is cached in memory."""
@@ -65,8 +65,10 @@ class TuningService:
         pipeline: Callable[[Program, DispatchConfig], Pipeline],
         sources: TuningSources,
         telemetry: Telemetry,
-        decisions: DecisionSink | None = None,
+        decisions: DecisionSink | None,
+        clock: Clock,
     ) -> None:
+        self._clock = clock
         self._lease, self._pipeline, self._sources, self._telemetry = lease, pipeline, sources, telemetry
         self._decisions = decisions
         self._limits = lease.backend.profile.launch_limits()
@@ -81,7 +83,7 @@ class TuningService:
         views = self._views(program, inputs)
         launch = tuned_launch(without_calls(program), tuple(view.nbytes for view in views), config, self._limits)
         with self._measuring, sealed:
-            lent = Lent(self._lease.backend, self._pipeline, self._reference, self._decisions)
+            lent = Lent(self._lease.backend, self._pipeline, self._reference, self._decisions, self._clock)
             tuner = Tuner(lent, launch, views, settings)
             pins = self._sources.pins
             pin = None if pins is None else pins.get(tuner.key)

@@ -7,7 +7,6 @@ measured; a pure policy derives the winner from them anew each time.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, replace
@@ -24,10 +23,11 @@ from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendError, DispatchFailed, InvalidConfig
 from vyre.domain.ir.program import Program
 from vyre.domain.record import FloatRange, record
-from vyre.domain.tuning import PADDED, Candidate, TimeKind, TuningKey, TuningRecord
+from vyre.domain.tuning import Candidate, TimeKind, TuningKey, TuningRecord
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.tuning.successive_halving import DEFAULT_THRESHOLDS, HalvingThresholds, Step
 from vyre.policies.tuning.workgroup_candidates import SizeOccupancy, shortlist
+from vyre.ports.support import Clock
 
 if TYPE_CHECKING:
     from vyre.ports.backend import Backend
@@ -44,10 +44,10 @@ _NOT_TUNED: Final = ("fixpoint_iterations", "race_check", "profile")
 class TuningSettings:
     """Settings of one tuning run.
 
-    ``thresholds``: those of the race.  ``profiles``: whether to try code generation profiles and padded grids too.
-    ``budget_s``: seconds of measuring after which no candidate wins; None: no limit.  ``again``: measure even if the
-    store has a result.  ``now_ns``: the clock for times on the host.  ``now_s``: seconds since the epoch.  ``new_run``:
-    returns a unique name for the run.
+    ``thresholds``: those of the race.  ``profiles``: whether to try code generation profiles too.  ``budget_s``:
+    seconds of measuring after which no candidate wins; None: no limit.  ``again``: measure even if the store has a
+    result. ``now_ns``: the clock for times on the host.  ``now_s``: seconds since the epoch; None: the clock of the
+    session.  ``new_run``: returns a unique name for the run.
     """
 
     _: KW_ONLY
@@ -55,8 +55,8 @@ class TuningSettings:
     profiles: bool = True
     budget_s: Annotated[float, FloatRange(0.0)] | None = None
     again: bool = False
-    now_ns: Callable[[], int] = time.perf_counter_ns
-    now_s: Callable[[], int] = lambda: int(time.time())
+    now_ns: Callable[[], int] | None = None
+    now_s: Callable[[], int] | None = None
     new_run: Callable[[], str] = lambda: os.urandom(16).hex()
 
 
@@ -73,7 +73,8 @@ class Lent(NamedTuple):
     backend: Backend
     pipeline: Callable[[Program, DispatchConfig], Pipeline]
     reference: Callable[[Program, DispatchConfig], AbstractContextManager[Pipeline]]
-    decisions: DecisionSink | None = None
+    decisions: DecisionSink | None
+    clock: Clock
 
 
 class _Entrant(NamedTuple):
@@ -93,6 +94,7 @@ class Tuner:
     ) -> None:
         check_tunable(launch.config)
         self._lent, self._launch, self._views, self._settings = lent, launch, views, settings
+        self._now_ns = settings.now_ns or lent.clock.now_ns
         self._sizes = launch.sizes(lent.decisions)
         self._rejected: list[Rejected] = []
         self.kind: TimeKind = time_kind(lent.backend)
@@ -163,13 +165,8 @@ class Tuner:
             return None
 
     def _profiles(self, size: int) -> Sequence[str]:
-        if not self._settings.profiles:
-            return ()
-        return (*((PADDED,) if self._launch.pads(size) else ()), *self._generated(size))
-
-    def _generated(self, size: int) -> Sequence[str]:
         tunable = self._lent.backend.tunable
-        if tunable is None:
+        if tunable is None or not self._settings.profiles:
             return ()
         config = self._launch.config_of(Candidate(size))
         try:
@@ -219,15 +216,13 @@ class Tuner:
     def _raced(self, entrants: list[_Entrant]) -> tuple[tuple[tuple[int, ...], ...], Step]:
         """Races the candidates.  If the budget ends it early, the last step still has candidates to measure."""
         samples: list[list[int]] = [[] for _ in entrants]
-        started, budget_s = self._settings.now_ns(), self._settings.budget_s
+        started, budget_s = self._now_ns(), self._settings.budget_s
         forwards = True
         with progress("timing candidates", _most_rounds(len(entrants), self._settings.thresholds)) as advance:
             while True:
                 found = tuple(map(tuple, samples))
                 step = step_of(self.kind, found, self._settings.thresholds, self._lent.decisions)
-                if not step.measure or (
-                    budget_s is not None and self._settings.now_ns() - started > budget_s * 1_000_000_000
-                ):
+                if not step.measure or (budget_s is not None and self._now_ns() - started > budget_s * 1_000_000_000):
                     return found, step
                 for place in step.measure if forwards else reversed(step.measure):  # alternating the order
                     samples[place].append(self._run_ns(entrants[place].pipeline))
@@ -235,7 +230,7 @@ class Tuner:
                 advance("")
 
     def _run_ns(self, pipeline: Pipeline) -> int:
-        return run_ns(pipeline, self._views, self.kind, self._settings.now_ns)
+        return run_ns(pipeline, self._views, self.kind, self._now_ns)
 
     def _estimated(self, entrants: list[_Entrant]) -> tuple[tuple[tuple[int, ...], ...], Step]:
         backend = self._lent.backend
@@ -246,7 +241,8 @@ class Tuner:
     def _records(
         self, candidates: tuple[Candidate, ...], samples: tuple[tuple[int, ...], ...]
     ) -> tuple[TuningRecord, ...]:
-        run, at_s = self._settings.new_run(), self._settings.now_s()
+        now_s = self._settings.now_s
+        run, at_s = self._settings.new_run(), self._lent.clock.time_ns() // 10**9 if now_s is None else now_s()
         wrong = tuple(found.candidate for found in self._rejected if found.reason == WRONG_BYTES)
         rows = [*zip(candidates, samples, strict=True), *((candidate, ()) for candidate in wrong)]
         return tuple(
@@ -297,4 +293,4 @@ def check_tunable(config: DispatchConfig) -> None:
 
 def _portable(config: DispatchConfig) -> DispatchConfig:
     """Returns the config without the fields that the reference does not use."""
-    return replace(config, cooperative=False, timeout_s=None, speculation=None, persistent_thread=None, pad_grid=False)
+    return replace(config, cooperative=False, timeout_s=None, speculation=None, persistent_thread=None)

@@ -63,9 +63,9 @@ def _cuda(bundle: Bundle) -> BundleRunner:
     from vyre.adapters.cuda.drivers import real_driver
     from vyre.adapters.cuda.runtime.options import options_from
     from vyre.adapters.profiling import profiler_from
-    from vyre.adapters.system import ProcessEnvironment
+    from vyre.adapters.system import USED_ENVIRONMENT
 
-    environment = ProcessEnvironment()
+    environment = USED_ENVIRONMENT.get()
     profiler = profiler_from(environment)
     return BundleRunner(real_driver(), ids.CUDA, bundle, options_from(environment), profiler=profiler)
 
@@ -74,9 +74,9 @@ def _machine(bundle: Bundle) -> BundleRunner:
     from vyre.adapters.cuda.aot.running import BundleRunner
     from vyre.adapters.cuda.drivers import machine_driver
     from vyre.adapters.cuda.runtime.options import machine_options_from
-    from vyre.adapters.system import ProcessEnvironment
+    from vyre.adapters.system import USED_ENVIRONMENT
 
-    options = machine_options_from(ProcessEnvironment())
+    options = machine_options_from(USED_ENVIRONMENT.get())
     return BundleRunner(machine_driver(), ids.MACHINE, bundle, options, machine_code=False)
 
 

@@ -14,7 +14,7 @@ from vyre.adapters.cuda.runtime.host_slot import SlotPool
 from vyre.adapters.cuda.runtime.loaded import LoadedModule
 from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quarantine
 from vyre.adapters.cuda.runtime.modules import ModuleLoader
-from vyre.adapters.cuda.runtime.pipeline import KernelPipeline, Profiler, launch_limits, refuse_on
+from vyre.adapters.cuda.runtime.pipeline import KernelPipeline, launch_limits, refuse_on
 from vyre.adapters.cuda.runtime.slot import Resources
 from vyre.adapters.cuda.runtime.streams import StreamPool
 from vyre.adapters.cuda.seam import CudaDriver
@@ -28,6 +28,7 @@ from vyre.domain.launch_costs import Provenance
 from vyre.domain.names import BackendId
 from vyre.ports.bundles import Bundle
 from vyre.ports.interrupts import whole
+from vyre.ports.support import Profiler
 
 
 class BundlePipeline(KernelPipeline):

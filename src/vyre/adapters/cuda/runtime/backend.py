@@ -19,7 +19,6 @@ from vyre.adapters.cuda.runtime.kernels import KernelCache
 from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quarantine
 from vyre.adapters.cuda.runtime.pending import CudaAsync
 from vyre.adapters.cuda.runtime.persistent import CudaPersistent
-from vyre.adapters.cuda.runtime.pipeline import Profiler
 from vyre.adapters.cuda.runtime.probe import profile_under
 from vyre.adapters.cuda.runtime.resident import ResidentStore
 from vyre.adapters.cuda.runtime.resident_run import ResidentRunner
@@ -36,6 +35,7 @@ from vyre.domain.ir.program import BackendId
 from vyre.domain.launch_costs import Provenance
 from vyre.ports.backend import NO_SERVICES, Backend, BackendServices
 from vyre.ports.requests import SequenceSubmission
+from vyre.ports.support import Profiler
 
 
 class CudaLifecycle:

@@ -19,7 +19,7 @@ from vyre.adapters.cuda.runtime.host_slot import SlotPool, SlotSpec, plan_dispat
 from vyre.adapters.cuda.runtime.kernels import KernelCache
 from vyre.adapters.cuda.runtime.launch import resident_per_multiprocessor
 from vyre.adapters.cuda.runtime.loaded import LoadedModule
-from vyre.adapters.cuda.runtime.pipeline import KernelPipeline, Profiler, launch_limits, refuse_on
+from vyre.adapters.cuda.runtime.pipeline import KernelPipeline, launch_limits, refuse_on
 from vyre.adapters.cuda.runtime.slot import Resources
 from vyre.adapters.grid_kernels import kernel_plan
 from vyre.adapters.kernel_plan import KernelPlan
@@ -40,6 +40,7 @@ from vyre.policies.launching.execution_prices import ExecutionMode
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs, GridSyncMode, choose_grid_sync
 from vyre.ports.interrupts import whole
 from vyre.ports.planning import DispatchWork
+from vyre.ports.support import Profiler
 
 
 class CudaPipeline(KernelPipeline):

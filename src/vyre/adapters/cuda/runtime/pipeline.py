@@ -9,9 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager
 from math import prod
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.cuda.runtime.device import CudaDevice
 from vyre.adapters.cuda.runtime.host_slot import HostSlot, SlotPool, SlotSpec
@@ -25,6 +24,7 @@ from vyre.domain.errors import DispatchTimeout, TrapError, UnsupportedFeature
 from vyre.domain.geometry import LaunchLimits
 from vyre.domain.launch import Launch
 from vyre.ports.interrupts import undisturbed, whole
+from vyre.ports.support import Profiler
 
 if TYPE_CHECKING:
     from vyre.ports.requests import HostBytes, OutputStorage
@@ -34,14 +34,6 @@ _INSTEAD: Final = {
     "step_budget": "count steps on `reference`, or bound the time by timeout_s.",
     "race_check": "look for races on `reference` or `cuda-machine`.",
 }
-
-
-class Profiler(Protocol):
-    """Opens named ranges in a profiler's timeline."""
-
-    def range(self, name: str, /) -> AbstractContextManager[object]:
-        """Returns a context manager that marks a range of this name."""
-        ...
 
 
 class Shape(NamedTuple):

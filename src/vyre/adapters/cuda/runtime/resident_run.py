@@ -21,7 +21,6 @@ from weakref import WeakSet
 from vyre.adapters.cuda.runtime.chunks import Piece
 from vyre.adapters.cuda.runtime.device import DeviceMember, release_all
 from vyre.adapters.cuda.runtime.executor import CudaExecutor
-from vyre.adapters.cuda.runtime.pipeline import Profiler
 from vyre.adapters.cuda.runtime.resident import MemoryRange, ResidentStore
 from vyre.adapters.cuda.runtime.resident_launch import Prepared, Step, StepLaunch, buffers_of, send_now
 from vyre.adapters.cuda.runtime.resident_slot import ResidentSlot
@@ -38,6 +37,7 @@ from vyre.policies.frontiers.fixpoint import FixpointExecutor
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs
 from vyre.ports.interrupts import PATIENCE_S, whole
 from vyre.ports.requests import FLAG_BYTES, ResidentSequence, ResidentStep
+from vyre.ports.support import Profiler
 
 SLOTS: Final = 16
 """The number of idle slots that are kept."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from vyre.ports.execution import CompiledPipeline, PreparablePipeline
-    from vyre.ports.persistent import PersistentSteps
+    from vyre.ports.persistent import PersistentEngine, PersistentSteps
 
 
 class ForwardsPreparation:
@@ -46,3 +48,46 @@ class ForwardsStepLimits:
     def most_steps(self) -> int:
         """Implements ``PersistentSteps.most_steps``."""
         return self._inner.most_steps
+
+
+class ForwardsEngine:
+    """What a wrapper of a ``PersistentEngine`` has beside ``submit``, ``submit_many``, ``wait`` and ``wait_many``."""
+
+    def __init__(self, inner: PersistentEngine) -> None:
+        self._inner = inner
+        self.memory: Final = inner.memory
+        self.give_back: Final = inner.give_back
+        self.take_back: Final = inner.take_back
+        self.done: Final = inner.done
+        self.wait_room: Final = inner.wait_room
+        self.subscribe: Final = inner.subscribe
+        self.unsubscribe: Final = inner.unsubscribe
+        self.rearm: Final = inner.rearm
+        self.drain: Final = inner.drain
+
+    @property
+    def capacity(self) -> int:
+        """Implements ``PersistentEngine.capacity``."""
+        return self._inner.capacity
+
+    @property
+    def most_jobs(self) -> int:
+        """Implements ``PersistentEngine.most_jobs``."""
+        return self._inner.most_jobs
+
+    @property
+    def output_nbytes(self) -> tuple[int, ...]:
+        """Implements ``PersistentEngine.output_nbytes``."""
+        return self._inner.output_nbytes
+
+    def forget(self, ticket: int, /) -> None:
+        """Implements ``PersistentEngine.forget``."""
+        self._inner.forget(ticket)
+
+    def counters(self) -> Mapping[str, int]:
+        """Implements ``PersistentEngine.counters``."""
+        return self._inner.counters()
+
+    def close(self) -> None:
+        """Implements ``PersistentEngine.close``."""
+        self._inner.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import LogCapture
 
 import vyre
+from support.small_programs import square_program
 from vyre.adapters.telemetry.guarded import ATTACHED_EVENTS
 from vyre.adapters.telemetry.prometheus import METRICS, MOST_SERIES
 from vyre.testing.recording_telemetry import RecordingTelemetry
@@ -61,13 +63,84 @@ def test_every_backend_counts_the_same_under_the_same_names(backend: str) -> Non
     assert counts["vyre.dispatches", labels(backend=backend, program="square", way="resident")] == 1
     assert counts["vyre.launches", labels(backend=backend, program="square")] == 4
     assert counts["vyre.bytes", labels(backend=backend, direction="out")] == 4 * X.nbytes
-    assert counts["vyre.bytes", labels(backend=backend, direction="in")] >= 3 * X.nbytes
+    assert counts["vyre.bytes", labels(backend=backend, direction="in")] == 5 * X.nbytes
     assert counts["vyre.failures", labels(backend=backend, error="TrapError")] == 1
     times = telemetry.observed["vyre.dispatch.seconds", labels(backend=backend, program="square", way="host")]
     assert len(times) == 3 and min(times) > 0
     names = {name for name, _ in telemetry.counts} | {name for name, _ in telemetry.observed}
     assert names <= METRICS.keys()
     assert {"vyre.session.opened", "vyre.failed", "vyre.session.closed"} <= {event.name for event in telemetry.events}
+
+
+def counted(telemetry: RecordingTelemetry) -> dict[tuple[str, ...], int]:
+    """The work that was counted, whatever way it took and wherever it ran."""
+    found: Counter[tuple[str, ...]] = Counter()
+    for (name, labels), value in telemetry.counts.items():
+        if name in ("vyre.bytes", "vyre.dispatches", "vyre.launches", "vyre.failures"):
+            found[name, *(value for key, value in labels if key not in ("backend", "way"))] += value
+    for (name, labels), times in telemetry.observed.items():
+        if name == "vyre.dispatch.seconds":
+            found[name, dict(labels)["program"]] += len(times)
+    return found
+
+
+def test_the_same_work_counts_the_same_on_every_backend() -> None:
+    program = square_program()
+    found = {}
+    for backend in ("cpu", "reference", "reference-scalar", "cuda-machine"):
+        telemetry = RecordingTelemetry()
+        with vyre.open(backend, telemetry=telemetry, cache=False) as session:
+            session.dispatch(program, {"x": X})
+            session.submit(program, {"x": X}).result()
+            session.dispatch_many(program, [{"x": X}] * 20)  # which may become jobs
+            with session.resident(X) as x, session.resident(np.zeros(8, np.uint32)) as y:
+                session.dispatch(program, {"x": x, "y": y})
+                session.dispatch(program, {"x": X, "y": y})  # from the host to the device
+                session.dispatch(program, {"x": x})  # from the device to the host
+                steps = [vyre.Step(program, {"x": x, "y": y}), vyre.Step(program, {"x": X, "y": y})]
+                with session.sequence(steps) as sequence:
+                    sequence(3)
+                with session.bind_resident(program, {"x": x, "y": y}) as bound:
+                    bound()
+                session.download([x[2:4], y])  # gathered, where a backend can
+                x.upload(X[:2], offset=4)
+            with pytest.raises(vyre.TrapError):
+                session.dispatch(square, {"x": X + np.uint32(70)}, output_counts={"y": 8})
+        found[backend] = counted(telemetry)
+    first = found["reference"]
+    nbytes = X.nbytes
+    assert first["vyre.dispatches", "square"] == 22 + 3 + 1 == first["vyre.dispatch.seconds", "square"]
+    assert (first["vyre.dispatches", "(sequence)"], first["vyre.launches", "square"]) == (1, 26 + 6)
+    assert first["vyre.bytes", "in"] == 22 * nbytes + 2 * nbytes + 2 * nbytes + 8
+    assert first["vyre.bytes", "out"] == 23 * nbytes + nbytes + 8
+    assert first["vyre.failures", "TrapError"] == 1
+    assert found == dict.fromkeys(found, first)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "cuda-machine"])
+def test_jobs_are_counted_once_each(backend: str) -> None:
+    telemetry = RecordingTelemetry()
+    rows = np.stack([X, X + np.uint32(70), X, X + np.uint32(77)])
+    with (
+        vyre.open(backend, telemetry=telemetry, cache=False) as session,
+        session.persistent(square.program, {"x": X}, output_counts={"y": 8}) as jobs,
+    ):
+        for ticket in [jobs.submit({"x": X}) for _ in range(3)]:
+            assert ticket.result() is ticket.result()
+        with pytest.raises(vyre.TrapError):
+            jobs.submit({"x": rows[1]}).result()
+        batch = jobs.submit_many({"x": rows})
+        with pytest.raises(vyre.TrapError):
+            batch.result()
+        assert [each.exception() is None for each in (batch[row] for row in range(4))] == [True, False, True, False]
+        forgotten = jobs.submit({"x": X})
+        del forgotten
+    found, names = counted(telemetry), {"backend": backend, "program": "square", "way": "job"}
+    assert telemetry.counts["vyre.dispatches", labels(**names)] == 3 + 2 == found["vyre.launches", "square"]
+    assert found["vyre.dispatch.seconds", "square"] == 5
+    assert found["vyre.failures", "TrapError"] == 1 + 2
+    assert found["vyre.bytes", "in"] == (3 + 1 + 4 + 1) * X.nbytes
+    assert found["vyre.bytes", "out"] == 5 * X.nbytes
 
 
 def test_a_session_without_telemetry_knows_its_failures_and_runs_the_backend_itself() -> None:

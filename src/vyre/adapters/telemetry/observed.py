@@ -5,17 +5,18 @@ It is made only where somebody listens, so that nobody else pays for it.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from vyre.adapters.forwarding import ForwardsPreparation, ForwardsStepLimits, is_preparable
+from vyre.adapters.forwarding import ForwardsEngine, ForwardsPreparation, ForwardsStepLimits, is_preparable
 from vyre.adapters.telemetry.guarded import CURRENT_DISPATCH, GuardedTelemetry
 from vyre.domain.errors import BackendError
 from vyre.ports.execution import CacheCounters, CompiledPipeline, CompileResult
+from vyre.ports.resident_buffer import ResidentBuffer
 
 if TYPE_CHECKING:
     from vyre.domain.dispatch import DispatchConfig, DispatchTiming
@@ -32,7 +33,16 @@ if TYPE_CHECKING:
         ResidentExecutor,
         ResidentMemory,
     )
-    from vyre.ports.persistent import KeptSteps, PersistentSteps, StepsRan
+    from vyre.ports.gathering import BoundGather, GatheredReads, Ranges
+    from vyre.ports.persistent import (
+        EndedJobs,
+        JobMemory,
+        KeptSteps,
+        PersistentEngine,
+        PersistentExecutor,
+        PersistentSteps,
+        StepsRan,
+    )
     from vyre.ports.requests import (
         DispatchRequest,
         HostBytes,
@@ -42,7 +52,6 @@ if TYPE_CHECKING:
         ResidentStep,
         Upload,
     )
-    from vyre.ports.resident_buffer import ResidentBuffer
 
 R = TypeVar("R")
 F = TypeVar("F")
@@ -60,6 +69,8 @@ def observed(backend: Backend, telemetry: GuardedTelemetry) -> Backend:
         resident_executor=_on(backend.resident_executor, lambda inner: _ResidentExecutor(inner, watch)),
         resident_binder=_on(backend.resident_binder, lambda inner: _Binder(inner, watch)),
         async_executor=_on(backend.async_executor, lambda inner: _AsyncExecutor(inner, watch)),
+        gathering=_on(backend.gathering, lambda inner: _Gathering(inner, watch)),
+        persistent=_on(backend.persistent, lambda inner: _Persistent(inner, watch)),
         persistent_steps=_on(backend.persistent_steps, lambda inner: _PersistentSteps(inner, watch)),
     )
 
@@ -87,13 +98,13 @@ class _Watch:
         telemetry, backend = self.telemetry, self.backend
         token = CURRENT_DISPATCH.set(next(self._numbers))
         try:
-            began = time.perf_counter_ns()
+            began = telemetry.now_ns()
             if self._ranges is None:
                 found = work()
             else:
                 with self._ranges(f"vyre.dispatch {name}"):
                     found = work()
-            taken = time.perf_counter_ns() - began
+            taken = telemetry.now_ns() - began
             telemetry.count("vyre.dispatches", backend=backend, program=name, way=way)
             telemetry.observe("vyre.dispatch.seconds", taken / 1e9, backend=backend, program=name, way=way)
             return found
@@ -113,6 +124,14 @@ class _Watch:
         if timing.device_ns is not None:
             seconds = timing.device_ns / 1e9
             self.telemetry.observe("vyre.device.seconds", seconds, backend=self.backend, program=name)
+
+    def ran(self, name: str, way: str, config: DispatchConfig, timing: DispatchTiming) -> None:
+        """Counts a run of a program that has ended, with its times."""
+        labels = {"backend": self.backend, "program": name, "way": way}
+        self.telemetry.count("vyre.dispatches", **labels)
+        self.telemetry.observe("vyre.dispatch.seconds", timing.wall_ns / 1e9, **labels)
+        self.launched(name, config.launches)
+        self.device_time(name, timing)
 
     def moved(self, direction: str, nbytes: int) -> None:
         """Counts bytes between the host and the backend: ``in`` are those that it takes, ``out`` those it returns."""
@@ -212,10 +231,10 @@ class _Compiler:
 
     def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
         """Implements ``PipelineCompiler.compile``."""
-        began = time.perf_counter_ns()
-        made = self._inner.compile(program, config)
-        seconds = (time.perf_counter_ns() - began) / 1e9
         watch = self._watch
+        began = watch.telemetry.now_ns()
+        made = self._inner.compile(program, config)
+        seconds = (watch.telemetry.now_ns() - began) / 1e9
         watch.telemetry.observe("vyre.compile.seconds", seconds, backend=watch.backend, cache=made.cache.value)
         kind = _Preparable if is_preparable(type(made.pipeline)) else _Counted
         return made._replace(pipeline=kind(made.pipeline, program, config, watch))
@@ -257,6 +276,28 @@ class _Memory:
             raise
 
 
+class _Gathering:
+    """``GatheredReads`` whose copies are counted."""
+
+    def __init__(self, inner: GatheredReads, watch: _Watch) -> None:
+        self._inner, self._watch = inner, watch
+
+    def bind(self, buffers: Sequence[ResidentBuffer], ranges: Ranges, /) -> BoundGather:
+        """Implements ``GatheredReads.bind``."""
+        bound, nbytes = self._inner.bind(buffers, ranges), int(ranges.nbytes.sum())
+
+        def gather(into: memoryview, /) -> None:
+            bound(into)
+            self._watch.moved("out", nbytes)
+
+        return gather
+
+
+def _host_nbytes(steps: Iterable[ResidentStep]) -> int:
+    """Returns the bytes of the host that are bound in steps."""
+    return sum(len(each) for step in steps for each in step.resources if not isinstance(each, ResidentBuffer))
+
+
 def _steps_name(steps: Sequence[ResidentStep]) -> str:
     return label_of(steps[0].program, steps[0].config) if len(steps) == 1 else "(sequence)"
 
@@ -269,13 +310,15 @@ class _ResidentExecutor:
 
     def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
         """Implements ``ResidentExecutor.run``."""
-        watch, name = self._watch, _steps_name((*sequence.prefix, *sequence.repeated))
+        every = *sequence.prefix, *sequence.repeated
+        watch, name = self._watch, _steps_name(every)
         timing = watch.run(name, "resident", lambda: self._inner.run(sequence))
         rounds = sequence.repeat_count if timing.rounds is None else timing.rounds
         for part, times in ((sequence.prefix, 1), (sequence.repeated, rounds)):
             for label, steps in Counter(label_of(step.program, step.config) for step in part).items():
                 watch.launched(label, steps * times)
         watch.device_time(name, timing)
+        watch.moved("in", _host_nbytes(every))
         watch.moved("out", sum(len(each.into) for each in sequence.reads))
         return timing
 
@@ -305,7 +348,9 @@ class _Binder:
 
     def bind(self, step: ResidentStep, /) -> BoundResidentStep:
         """Implements ``ResidentBinder.bind``."""
-        return _Bound(self._inner.bind(step), label_of(step.program, step.config), self._watch)
+        bound = _Bound(self._inner.bind(step), label_of(step.program, step.config), self._watch)
+        self._watch.moved("in", _host_nbytes((step,)))
+        return bound
 
 
 class _Pending:
@@ -341,11 +386,7 @@ class _Pending:
             watch.telemetry.failed(error, watch.backend, name)
             raise
         self._is_told = True
-        labels = {"backend": watch.backend, "program": name, "way": "async"}
-        watch.telemetry.count("vyre.dispatches", **labels)
-        watch.telemetry.observe("vyre.dispatch.seconds", timing.wall_ns / 1e9, **labels)
-        watch.launched(name, request.config.launches)
-        watch.device_time(name, timing)
+        watch.ran(name, "async", request.config, timing)
         watch.moved("in", sum(map(len, request.inputs)))
         watch.moved("out", storage.nbytes)
         return timing
@@ -388,4 +429,87 @@ class _PersistentSteps(ForwardsStepLimits):
         """Implements ``PersistentSteps.keep``."""
         flat = [[step for wave in part for step in wave] for part in parts]
         launches = [Counter(label_of(step.program, step.config) for step in part) for part in flat]
-        return _KeptSteps(self._inner.keep(parts), launches, list(map(_steps_name, flat)), self._watch)
+        kept = _KeptSteps(self._inner.keep(parts), launches, list(map(_steps_name, flat)), self._watch)
+        self._watch.moved("in", sum(map(_host_nbytes, flat)))
+        return kept
+
+
+class _Engine(ForwardsEngine):
+    """``PersistentEngine`` whose jobs are counted, each once somebody has waited for it."""
+
+    def __init__(
+        self, inner: PersistentEngine, program: Program, config: DispatchConfig, input_nbytes: int, watch: _Watch
+    ) -> None:
+        super().__init__(inner)
+        self._name, self._config = label_of(program, config), config
+        self._input_nbytes, self._watch = input_nbytes, watch
+        self._uncounted: set[int] = set()
+        self._failed: set[int] = set()
+        """Jobs of batches that have failed, and were told."""
+        self._batches: dict[int, int] = {}
+
+    def submit(self, memory: JobMemory, /) -> int | None:
+        """Implements ``PersistentEngine.submit``."""
+        ticket = self._inner.submit(memory)
+        if ticket is not None:
+            self._uncounted.add(ticket)
+            self._watch.moved("in", self._input_nbytes)
+        return ticket
+
+    def submit_many(self, columns: Sequence[HostBytes], jobs: int, into: Sequence[memoryview], /) -> int | None:
+        """Implements ``PersistentEngine.submit_many``."""
+        first = self._inner.submit_many(columns, jobs, into)
+        if first is not None:
+            self._batches[first] = jobs
+            self._uncounted.update(range(first, first + jobs))
+            self._watch.moved("in", sum(map(len, columns)))
+        return first
+
+    def wait(self, ticket: int, /, *, timeout: float | None = None) -> DispatchTiming:
+        """Implements ``PersistentEngine.wait``."""
+        try:
+            timing = self._inner.wait(ticket, timeout=timeout)
+        except BackendError as error:  # who has the ticket tells it, but of a batch all failures are told at once
+            if ticket in self._failed:
+                self._watch.telemetry.attach(error)
+            raise
+        if ticket in self._uncounted:
+            with suppress(KeyError):  # another thread counts it
+                self._uncounted.remove(ticket)
+                self._watch.ran(self._name, "job", self._config, timing)
+                self._watch.moved("out", sum(self._inner.output_nbytes))
+        return timing
+
+    def wait_many(self, first: int, jobs: int, /, *, timeout: float | None = None) -> EndedJobs:
+        """Implements ``PersistentEngine.wait_many``."""
+        ended = self._inner.wait_many(first, jobs, timeout=timeout)
+        for ticket in range(first, first + jobs):
+            if ticket in self._uncounted:
+                try:
+                    self.wait(ticket)
+                except BackendError as error:
+                    self._uncounted.discard(ticket)
+                    self._failed.add(ticket)
+                    self._watch.telemetry.failed(error, self._watch.backend, f"job of {self._name}")
+        return ended
+
+    def forget(self, ticket: int, /) -> None:
+        """Implements ``PersistentEngine.forget``."""
+        gone = range(ticket, ticket + self._batches.pop(ticket, 1))
+        self._uncounted.difference_update(gone)
+        self._failed.difference_update(gone)
+        self._inner.forget(ticket)
+
+
+class _Persistent:
+    """``PersistentExecutor`` whose jobs are counted."""
+
+    def __init__(self, inner: PersistentExecutor, watch: _Watch) -> None:
+        self._inner, self._watch = inner, watch
+
+    def open(
+        self, program: Program, config: DispatchConfig, input_nbytes: tuple[int, ...], capacity: int, /
+    ) -> PersistentEngine:
+        """Implements ``PersistentExecutor.open``."""
+        engine = self._inner.open(program, config, input_nbytes, capacity)
+        return _Engine(engine, program, config, sum(input_nbytes), self._watch)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from prometheus_client.registry import Collector, CollectorRegistry
 
 METRICS: Final = {
-    "vyre.dispatches": ("backend program way", "Runs: of a program, or of a sequence as one."),
-    "vyre.launches": ("backend program", "Launches of programs, those inside sequences among them."),
+    "vyre.dispatches": ("backend program way", "Runs that ended well: of a program, a job, or a sequence as one."),
+    "vyre.launches": ("backend program", "Launches of programs, those inside sequences and jobs among them."),
     "vyre.bytes": (
         "backend direction",
         "Bytes between the host and the backend: `in` is what it takes, `out` what it returns.",

@@ -6,11 +6,12 @@ that once its program is in quarantine every job is run again, without optimizat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from vyre.adapters.forks import process_lock
+from vyre.adapters.forwarding import ForwardsEngine
 from vyre.ports.interrupts import sealed
 from vyre.ports.persistent import EndedJobs, JobMemory, PersistentEngine, PersistentExecutor
 from vyre.ports.requests import DispatchRequest
@@ -52,7 +53,7 @@ class _Batch(NamedTuple):
     left: set[int]
 
 
-class ShadowedEngine:
+class ShadowedEngine(ForwardsEngine):
     """``PersistentEngine`` of which jobs are sampled."""
 
     def __init__(
@@ -64,7 +65,8 @@ class ShadowedEngine:
         samples: HostSamples,
         usual: Backend,
     ) -> None:
-        self._inner, self._program, self._config, self._samples = inner, program, config, samples
+        super().__init__(inner)
+        self._program, self._config, self._samples = program, config, samples
         self._input_nbytes = input_nbytes
         self._service, self._usual = samples.service, usual
         self._generation = self._service.generation
@@ -75,30 +77,6 @@ class ShadowedEngine:
         self._again: dict[int, _Batch] = {}
         """Jobs that are run again, by the ticket of the first of their submission."""
         self._lock = process_lock()
-        self.memory: Final = inner.memory
-        self.give_back: Final = inner.give_back
-        self.take_back: Final = inner.take_back
-        self.done: Final = inner.done
-        self.wait_room: Final = inner.wait_room
-        self.subscribe: Final = inner.subscribe
-        self.unsubscribe: Final = inner.unsubscribe
-        self.rearm: Final = inner.rearm
-        self.drain: Final = inner.drain
-
-    @property
-    def capacity(self) -> int:
-        """Implements ``PersistentEngine.capacity``."""
-        return self._inner.capacity
-
-    @property
-    def most_jobs(self) -> int:
-        """Implements ``PersistentEngine.most_jobs``."""
-        return self._inner.most_jobs
-
-    @property
-    def output_nbytes(self) -> tuple[int, ...]:
-        """Implements ``PersistentEngine.output_nbytes``."""
-        return self._inner.output_nbytes
 
     # ------------------------------------------------------------ submitting
     def submit(self, memory: JobMemory, /) -> int | None:
@@ -208,10 +186,6 @@ class ShadowedEngine:
                 for each in range(ticket, ticket + (1 if batch is None else len(batch.jobs))):
                     self._drop(each, "nobody waited for its outputs")
         self._inner.forget(ticket)
-
-    def counters(self) -> Mapping[str, int]:
-        """Implements ``PersistentEngine.counters``."""
-        return self._inner.counters()
 
     def close(self) -> None:
         """Implements ``PersistentEngine.close``."""

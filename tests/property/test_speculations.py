@@ -61,9 +61,8 @@ def test_both_ways_commit_the_same(session: Session, case: Case, seed: int) -> N
         held.run.close()
 
 
-@given(
-    every_ns=st.integers(0, 10**6), fixed_ns=st.integers(0, 10**6), rates=st.lists(st.integers(0, PPM), min_size=200)
-)
+@settings(max_examples=20)
+@given(every_ns=st.integers(0, 10**6), fixed_ns=st.integers(0, 10**6), rates=st.lists(st.integers(0, PPM), min_size=20))
 def test_the_shorter_way_is_taken_but_for_trials(every_ns: int, fixed_ns: int, rates: list[int]) -> None:
     """The time of ``PASSED`` grows with the rate as is expected, and the rate stays as it is after a while."""
     rates += [rates[-1]] * 200
@@ -81,6 +80,17 @@ def test_the_shorter_way_is_taken_but_for_trials(every_ns: int, fixed_ns: int, r
     if abs(difference) > 100:
         better = ConfirmWay.EVERY if difference > 0 else ConfirmWay.PASSED
         assert ways[-100:].count(better) >= 100 - 100 // RETRIED - 1
+
+
+def test_one_slow_run_does_not_decide() -> None:
+    times = WayTimes()
+    for way in (*[ConfirmWay.PASSED] * TRIED, *[ConfirmWay.EVERY] * TRIED):
+        times = times.after(way, 1000 if way is ConfirmWay.PASSED else 1300, PPM // 2)
+    slow = times.after(ConfirmWay.PASSED, 10**9, PPM // 2)
+    assert choose_way(WayInputs(None, False, slow)).way is ConfirmWay.PASSED
+    for _ in range(2):
+        slow = slow.after(ConfirmWay.PASSED, 10**9, PPM // 2)
+    assert choose_way(WayInputs(None, False, slow)).way is ConfirmWay.EVERY
 
 
 @pytest.mark.parametrize("mode", SpeculationMode)

@@ -6,8 +6,9 @@ the time of ``PASSED`` grows with the share of tiles that pass, by at most what 
 the present rate differs from the rate of that measurement, and the shorter of the two is taken.
 
 Each way is tried ``TRIED`` times before, and once again after ``RETRIED`` runs of the other; its first run, which may
-compile, does not count.  Times and rates are moving averages, of which each run is a quarter.  All O(1); states are
-values, and ``after`` returns the next one.
+compile, does not count.  Times and rates are moving averages, of which each run is a quarter; a time counts as at most
+twice the average, so that one slow run does not decide.  All O(1); states are values, and ``after`` returns the next
+one.
 
 vyre-driver confirms every tile from a commit rate of 15 % on, and measures no time.
 """
@@ -60,9 +61,11 @@ class WayTimes:
         every, passed, at = self.every_ns, self.passed_ns, self.passed_ppm
         every_runs, passed_runs = self.every_runs, self.passed_runs
         if way is ConfirmWay.EVERY:
-            every, every_runs = _moved(every, ns, every_runs - 1), min(every_runs + 1, TRIED)
+            every = _moved(every, min(ns, 2 * every or ns), every_runs - 1)
+            every_runs = min(every_runs + 1, TRIED)
         else:
-            passed, at = _moved(passed, ns, passed_runs - 1), _moved(at, rate_ppm, passed_runs - 1)
+            passed = _moved(passed, min(ns, 2 * passed or ns), passed_runs - 1)
+            at = _moved(at, rate_ppm, passed_runs - 1)
             passed_runs = min(passed_runs + 1, TRIED)
         rate = _moved(self.rate_ppm, rate_ppm, self.every_runs + self.passed_runs)
         in_a_row = min(self.in_a_row + 1, RETRIED) if way is self.latest else 1

@@ -65,7 +65,7 @@ class IndirectGrids:
             found = np.frombuffer(self._found, np.uint32).reshape(-1, AXES)
             at = int(found.any(axis=1).argmax())
             step, _, most = self._launches[at]
-            raise _overflow(step, found[at].tolist(), most)
+            raise GridOverflow(step=step, counts=tuple(found[at].tolist()), most=most)
         self._is_clear = True
         return result
 
@@ -168,7 +168,8 @@ def dispatch_indirect(
     given = {**launch.inputs, launch.excess: np.zeros(AXES, np.uint32)}
     result = dispatch(launch.program, given, launch.config, **launch.shorthand, out=out, outputs=outputs, tune=tune)
     if (counts := result[launch.excess]).any():
-        error = _overflow(f"`{launch.name}`", counts.tolist(), cast("Dim3", grid.most))
+        most = cast("Dim3", grid.most)
+        error = GridOverflow(step=f"`{launch.name}`", counts=tuple(counts.tolist()), most=most)
         session._lease.failed(error, f"program={launch.name}")
         raise error
     return result.without_last().in_shapes(launch.shapes)
@@ -201,8 +202,3 @@ def _excess(lease: BackendLease) -> ResidentArray:
     array.buffer.quiet()
     lease.adopt(array)
     return array
-
-
-def _overflow(step: str, counts: Sequence[int], most: Dim3) -> GridOverflow:
-    x, y, z = map(int, counts)
-    return GridOverflow(step=step, counts=(x, y, z), most=most)

@@ -138,6 +138,10 @@ class UnsupportedFeature(BackendError):
         super().__init__(f"backend `{backend}` does not support `{feature}`", fix=fix)
 
 
+INDIRECT_FIX: Final = "leave the statement out, and launch the program with grid=vyre.Indirect(counts, most)."
+"""The fix of a program with the statement ``indirect_dispatch``, which no backend runs."""
+
+
 class KernelCompileFailed(BackendError):
     """The backend's compiler refused the generated code; ``compiler_log`` is its output."""
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
-from vyre.domain.errors import UnsupportedFeature, VyreError
+from vyre.domain.errors import INDIRECT_FIX, UnsupportedFeature, VyreError
 from vyre.domain.frozen import frozen
 from vyre.domain.geometry import Excess, LaunchLimits, excesses, grid_of_extent
 from vyre.domain.ir.expr import OF_SUBGROUP, Binary, Cast, Expr, Narrow, Pack, SpecConst, SubgroupShuffle, Unpack
@@ -21,7 +21,7 @@ from vyre.domain.ir.stmt import Barrier, GridLoop, Stmt, Trap
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import program_statements, unique_expressions
 from vyre.domain.names import Dim3
-from vyre.domain.op_ids import op_of, required_ops
+from vyre.domain.op_ids import INDIRECT_DISPATCH, op_of, required_ops
 from vyre.domain.source_location import SourceLocation
 from vyre.domain.validation.grid_barriers import splits_grid
 
@@ -148,7 +148,8 @@ def refusal(found: Sequence[Missing], backend: str) -> VyreError:
         first = found[0]
         assert first.needed is not None and first.offered is not None
         return Excess(first.name, first.placed, first.needed, first.offered).error(backend)
-    return UnsupportedFeature(feature="; ".join(map(str, found)), backend=backend)
+    fix = INDIRECT_FIX if any(missing.name == INDIRECT_DISPATCH for missing in found) else None
+    return UnsupportedFeature(feature="; ".join(map(str, found)), backend=backend, fix=fix)
 
 
 def check_program(program: Program, limits: LaunchLimits) -> None:

@@ -36,7 +36,8 @@ _IDS: Final[dict[type[Node], OpId]] = {
 _LITERAL_IDS: Final = {dtype: _literal_id(dtype) for dtype in ScalarType}
 
 ALL_OPS: Final[frozenset[OpId]] = frozenset(_IDS.values()) | {_literal_id(t) for t in EXECUTABLE_TYPES}
-USUAL_OPS: Final = ALL_OPS - {_IDS[IndirectDispatch]}
+INDIRECT_DISPATCH: Final = _IDS[IndirectDispatch]
+USUAL_OPS: Final = ALL_OPS - {INDIRECT_DISPATCH}
 """The operations of a backend that lists none: all that need no launch of its own."""
 
 

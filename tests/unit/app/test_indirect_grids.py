@@ -235,6 +235,10 @@ def waiting() -> vyre.Program:
     return p.build()
 
 
+def asking() -> vyre.Program:
+    return vyre.Program.from_text("workgroup_size 4, 1, 1 buffer x @0 read u32[3] body { indirect_dispatch(x, 0) }")
+
+
 def closed(session: Session) -> vyre.ResidentArray:
     array = session.resident(words(1, 1, 1))
     array.close()
@@ -273,6 +277,7 @@ REFUSED: Final[dict[str, tuple[type[VyreError], str, Callable[[Session, Any], ob
         "barriers of the whole grid",
         lambda s, y: s.dispatch(waiting(), {"y": y}, grid=Indirect(s.resident(words(1, 1, 1)), 4)),
     ),
+    "the statement": (UnsupportedFeature, r"grid=vyre.Indirect\(counts, most\)", lambda s, y: s.compile(asking())),
     "no program": (
         InvalidInput,
         "program",

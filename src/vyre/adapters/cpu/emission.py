@@ -15,7 +15,7 @@ from vyre.adapters.cpu.decisions.vector_width import vector_width
 from vyre.adapters.cpu.ids import CPU
 from vyre.adapters.cpu.native.features import AARCH64, host
 from vyre.domain.device import EngineKind
-from vyre.domain.errors import UnsupportedFeature
+from vyre.domain.errors import INDIRECT_FIX, UnsupportedFeature
 from vyre.domain.frozen import frozen
 from vyre.domain.geometry import check_limits
 from vyre.domain.ir.stmt import IndirectDispatch, walk_statements
@@ -174,7 +174,7 @@ def _refuse(program: Program) -> None:
     check_rules(program).raise_if_invalid()
     check_limits((1, 1, 1), program.workgroup_size, launch_limits(CPU))
     if any(isinstance(stmt, IndirectDispatch) for stmt in walk_statements(program.body)):
-        raise UnsupportedFeature(feature="indirect dispatch", backend=CPU)
+        raise UnsupportedFeature(feature="indirect dispatch", backend=CPU, fix=INDIRECT_FIX)
 
 
 # ---------------------------------------------------------------- places

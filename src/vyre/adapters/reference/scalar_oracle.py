@@ -43,7 +43,7 @@ from vyre.adapters.reference.scalar_statements import (
     switch,
     trap,
 )
-from vyre.domain.errors import DispatchTimeout, UnsupportedFeature
+from vyre.domain.errors import INDIRECT_FIX, DispatchTimeout, UnsupportedFeature
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import SUBGROUP, AtomicOp, BinaryOp, binary_result, unary_result
 from vyre.domain.ir.program import Program
@@ -177,7 +177,7 @@ class ScalarCompiler:
             case ir.GridLoop():
                 raise AssertionError("grid loops are split into programs before")
             case ir.IndirectDispatch():
-                raise UnsupportedFeature(feature="indirect dispatch", backend="reference-scalar")
+                raise UnsupportedFeature(feature="indirect dispatch", backend="reference-scalar", fix=INDIRECT_FIX)
 
     def _loop(self, stmt: ir.Loop) -> Execute:
         start, dtype = self.expr(stmt.start)

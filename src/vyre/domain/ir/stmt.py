@@ -179,7 +179,7 @@ class Trap(Node):
 
 @node
 class IndirectDispatch(Node):
-    """Requests a grid read from three u32 at byte ``offset`` of a buffer; validation refuses it."""
+    """Requests a grid read from three u32 at byte ``offset`` of a buffer; no backend runs it."""
 
     buffer: str
     offset: int

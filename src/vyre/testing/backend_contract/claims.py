@@ -9,15 +9,13 @@ from vyre.domain.device import claimed_features
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendError, TrapError
 from vyre.domain.missing import LANGUAGE_FLAGS, missing_from
-from vyre.domain.names import OpId
-from vyre.domain.op_ids import ALL_OPS
+from vyre.domain.op_ids import ALL_OPS, INDIRECT_DISPATCH
 from vyre.testing.backend_contract.bench import Bench, Kernel, program_of, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import Skipped, equal, holds
 from vyre.testing.backend_contract.kernels import INCREMENT, TRAP, mapped
 
 CLAIMS: Final = Group("claims")
-INDIRECT: Final = OpId("vyre.node.indirect_dispatch")
 _MANY: Final = 8192
 """Workgroups of which no device holds all at once."""
 
@@ -114,7 +112,7 @@ _FACTS: Final[Mapping[str, Callable[[Bench], bool]]] = {
     "supports_async_compute": lambda bench: bench.backend.async_executor is not None,
     "supports_persistent_threads": _persistent,
     "supports_speculation": lambda bench: bool(bench.backend.memory and bench.backend.resident_executor),
-    "supports_indirect_dispatch": lambda bench: INDIRECT in bench.backend.supported_ops,
+    "supports_indirect_dispatch": lambda bench: INDIRECT_DISPATCH in bench.backend.supported_ops,
 }
 
 

@@ -17,7 +17,7 @@ from vyre.adapters.cpu.llvm.expressions import atomic, evaluate
 from vyre.adapters.cpu.llvm.joins import NO_LANES, Join
 from vyre.adapters.cpu.llvm.loops import write_loop
 from vyre.adapters.cpu.llvm.values import SCALAR, Value
-from vyre.domain.errors import UnsupportedFeature
+from vyre.domain.errors import INDIRECT_FIX, UnsupportedFeature
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import TRANSCENDENTALS, BinaryOp
 from vyre.domain.ir.walk import unique_nodes
@@ -159,7 +159,7 @@ def write_statement(k: Kernel, stmt: ir.Stmt) -> Flow:
         case ir.GridLoop():
             raise AssertionError("grid loops are split into programs before")
         case ir.IndirectDispatch():
-            raise UnsupportedFeature(feature="indirect dispatch", backend="cpu")
+            raise UnsupportedFeature(feature="indirect dispatch", backend="cpu", fix=INDIRECT_FIX)
     return Flow.THROUGH
 
 

@@ -12,7 +12,7 @@ from vyre.adapters.cuda.ptx.expressions import atomic, evaluate
 from vyre.adapters.cuda.ptx.operands import Address
 from vyre.adapters.cuda.ptx.values import Value, copy_of, in_register
 from vyre.adapters.cuda.ptx.writer import CLASS_OF, MOVE
-from vyre.domain.errors import UnsupportedFeature
+from vyre.domain.errors import INDIRECT_FIX, UnsupportedFeature
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import Ordering
 
@@ -62,7 +62,7 @@ def _write(k: Kernel, stmt: ir.Stmt) -> None:
         case ir.GridLoop():
             raise AssertionError("grid loops are split into programs before")
         case ir.IndirectDispatch():
-            raise UnsupportedFeature(feature="indirect dispatch", backend="cuda")
+            raise UnsupportedFeature(feature="indirect dispatch", backend="cuda", fix=INDIRECT_FIX)
 
 
 def _let(k: Kernel, stmt: ir.Let) -> None:

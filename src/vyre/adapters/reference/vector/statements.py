@@ -12,7 +12,7 @@ from vyre.adapters.reference.vector.integers import index_words, numbers
 from vyre.adapters.reference.vector.lanes_context import Context, merge
 from vyre.adapters.reference.vector.loops import CountedLoop, Rounds
 from vyre.adapters.reference.vector.values import U32, Compiled, Evaluate, EvaluateWord, dense, full
-from vyre.domain.errors import UnsupportedFeature
+from vyre.domain.errors import INDIRECT_FIX, UnsupportedFeature
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
@@ -106,7 +106,7 @@ class StatementCompiler:
             case ir.GridLoop():
                 raise AssertionError("grid loops are split into programs before")
             case ir.IndirectDispatch():
-                raise UnsupportedFeature(feature="indirect dispatch", backend="reference")
+                raise UnsupportedFeature(feature="indirect dispatch", backend="reference", fix=INDIRECT_FIX)
 
     def _let(self, name: str, value: ir.Expr) -> Execute:
         if isinstance(value, ir.Atomic) and name not in self.used:

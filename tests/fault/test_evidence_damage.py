@@ -339,7 +339,7 @@ FORGED: Final[dict[str, tuple[str, Callable[[dict[str, bytes]], dict[str, bytes]
         reworked(lambda w: w["memory"][0].update(place=2)),
         "`y` of a step is bound to what",
     ),
-    "part of no memory": ("work", reworked(lambda w: at(w, "y").update(memory=2)), "`y` of a step is bound to what"),
+    "part of no memory": ("work", reworked(lambda w: at(w, "y").update(memory=4)), "`y` of a step is bound to what"),
     "more data than there is": (
         "work",
         reworked(lambda w: at(w, "x").update(nbytes=64)),
@@ -355,16 +355,16 @@ FORGED: Final[dict[str, tuple[str, Callable[[dict[str, bytes]], dict[str, bytes]
         reworked(lambda w: step_of(w)["bound"].__setitem__(2, ["z", at(w, "y")])),
         "binds other buffers",
     ),
-    "temporary array of no number": (
+    "temporary array of another size": (
         "work",
-        reworked(lambda w: w.update(temporaries=[])),
+        reworked(lambda w: w["memory"][1].update(nbytes=8)),
         "of a step is bound to what",
     ),
     "step of no program": ("work", reworked(lambda w: step_of(w).update(program=3)), "runs no program"),
     "step before itself": ("work", reworked(lambda w: step_of(w).update(after=[0])), "is not listed before it"),
     "memory of one name": (
         "work",
-        reworked(lambda w: w["memory"][1]["before"].update(name=w["memory"][0]["before"]["name"])),
+        reworked(lambda w: w["memory"][2]["before"].update(name=w["memory"][0]["before"]["name"])),
         "the name of other memory",
     ),
     "memory at no place": ("work", reworked(lambda w: w["memory"][0].update(place=-252)), "memory lies at no place"),

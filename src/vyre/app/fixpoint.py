@@ -173,7 +173,7 @@ class FixedPoint(Unique):
             return ended.timing, {"iterations": ended.iterations, "converged": int(ended.converged)}
 
         def call(recording: WorkRecording) -> FixedPointCall:
-            flag = recording.in_memory(self._flag)
+            flag = recording.part(self._flag)
             return FixedPointCall(flag, plan.max_iterations, plan.early_exit, plan.executor.value)
 
         return record_work(

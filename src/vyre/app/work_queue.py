@@ -184,7 +184,7 @@ class WorkQueue(Closing):
         def call(recording: WorkRecording) -> QueueCall:
             return QueueCall(
                 roles.items, roles.pushed, roles.count, self._capacity, self._most, self._total,
-                self._discipline.value, recording.on_host(given.tobytes()),
+                self._discipline.value, recording.part(memoryview(given.tobytes())),
             )  # fmt: skip
 
         parts: BoundParts = [([], 1), ([(ResidentStep(self._program, resources), ())], 1)]

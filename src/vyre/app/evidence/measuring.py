@@ -56,32 +56,17 @@ def write_claim(
     factor: float,
 ) -> JudgedClaim:
     """Implements ``Session.write_claim``."""
-    path = path_of("path", path)
+    path, device = path_of("path", path), device_of(backend).name
     for what, value in (("name", name), ("faster", faster), ("slower", slower)):
         expect(what, value, str, "a text", InvalidInput)
     expect("samples", samples, Mapping, "a mapping from the names of two sides to their times", InvalidInput)
-    if {faster, slower} != set(samples) or len(samples) != 2:
-        raise InvalidInput(
-            f"samples has {sorted(map(str, samples))}, faster={faster!r} and slower={slower!r}",
-            fix="name the two sides of samples, one as the faster and the other as the slower.",
-        )
-    factor = real("factor", factor, sys.float_info.min, sys.float_info.max, "give a number above 0.")
-    device = device_of(backend).name
-    fix = "give the seconds of each round, a number above 0."
-    sides = tuple(
-        Side(
-            side,
-            device,
-            tuple(
-                [
-                    real(f"samples[{side!r}]", each, sys.float_info.min, sys.float_info.max, fix)
-                    for each in items_of(side, times)
-                ]
-            ),
-        )
-        for side, times in samples.items()
-    )
-    measurement = Measurement(name, "s", 1.0, "as the caller measured it", RUN, sides)
+    most, fix = sys.float_info.max, "give seconds, as numbers of at least 0."
+    sides = []
+    for side, times in samples.items():
+        expect("a side of samples", side, str, "a text", InvalidInput)
+        sides.append(Side(side, device, tuple([real(side, each, 0, most, fix) for each in items_of(side, times)])))
+    factor = real("factor", factor, 0, most, fix)
+    measurement = Measurement(name, "s", 1.0, "as the caller measured it", RUN, tuple(sides))
     claim, packages = SpeedClaim(name, faster, slower, factor), packages_of(str(backend.id))
     (judged,) = write_measurements(path, (measurement,), (claim,), packages=packages, backend=backend)
     return judged

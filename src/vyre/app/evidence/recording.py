@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -14,7 +14,7 @@ from vyre.domain.arguments import path_of, whole
 from vyre.domain.dispatch import DispatchTiming, OutputArena
 from vyre.domain.errors import InvalidInput
 from vyre.domain.evidence.failures import PROGRAM_ERRORS, Failure, failure_of
-from vyre.domain.evidence.records import DISPATCH, PERSISTENT
+from vyre.domain.evidence.records import DISPATCH
 from vyre.domain.ir.buffers import inputs_of, outputs_of
 
 if TYPE_CHECKING:
@@ -89,29 +89,17 @@ class ResidentRun:
         return self._pipeline.resident_timings[-1], found
 
 
-class KeptProgram(Protocol):
-    """What is needed of ``PersistentJobs``, which record themselves."""
-
-    @property
-    def program(self) -> Program: ...
-    @property
-    def config(self) -> DispatchConfig: ...
-    @property
-    def outputs(self) -> HostOutputs: ...
-    def submit(self, inputs: Inputs = (), /) -> Ticket: ...
-
-
 class JobRun:
-    """A ``Recorder`` of a job of a program that is kept running."""
+    """A ``Recorder`` of a job of a program that is kept running, which ``submit`` submits."""
 
-    def __init__(self, jobs: KeptProgram, inputs: Mapping[str, bytes]) -> None:
-        self._jobs = jobs
+    def __init__(self, submit: Callable[[Inputs], Ticket], outputs: HostOutputs, inputs: Mapping[str, bytes]) -> None:
+        self._submit, self._outputs = submit, outputs
         self.inputs: Mapping[str, bytes] = inputs
         self.resident: Mapping[str, int] = {}
 
     def run(self) -> tuple[DispatchTiming, Mapping[str, bytes]]:
         """Implements ``Recorder.run``."""
-        result, outputs = self._jobs.submit(self.inputs).result(), self._jobs.outputs
+        result, outputs = self._submit(self.inputs).result(), self._outputs
         raw = zip(outputs.names, outputs.raw_types, strict=True)
         return result.timing, {name: result[name].astype(dtype, copy=False).tobytes() for name, dtype in raw}
 
@@ -143,22 +131,14 @@ def record_run(
     """Implements ``Session.write_evidence`` for a compiled program."""
     runs = whole("runs", runs, 1, MAX_RUNS, f"give an int from 1 to {MAX_RUNS}.")
     path, recorder = path_of("path", path), recorder_of(pipeline, inputs)
-    return _recorded(path, pipeline.program, pipeline.config, pipeline.on, recorder, runs, journal)
+    return recorded(path, pipeline.program, pipeline.config, pipeline.on, recorder, runs, journal)
 
 
-def record_job(
-    path: Path | str, jobs: KeptProgram, inputs: Mapping[str, bytes], backend: Backend,
-    journal: DecisionJournal | None,
-) -> Evidence:  # fmt: skip
-    """Implements ``PersistentJobs.write_evidence``."""
-    recorder = JobRun(jobs, inputs)
-    return _recorded(path_of("path", path), jobs.program, jobs.config, backend, recorder, 1, journal, PERSISTENT)
-
-
-def _recorded(
+def recorded(
     path: Path, program: Program, config: DispatchConfig, backend: Backend, recorder: Recorder, runs: int,
     journal: DecisionJournal | None, way: str = DISPATCH,
 ) -> Evidence:  # fmt: skip
+    """Runs a dispatch or a job so many times, and writes what it comes to."""
     timing, first = attempt(recorder)
     timings = [timing]
     for number in range(1, runs):

@@ -101,7 +101,8 @@ def _recorder_again(
     A job of a program that is kept running is a dispatch where no program is.
     """
     if run.way == PERSISTENT and pipeline.on.persistent is not None:
-        return JobRun(stack.enter_context(session.persistent(pipeline.program, config=pipeline.config)), inputs)
+        jobs = stack.enter_context(session.persistent(pipeline.program, config=pipeline.config))
+        return JobRun(jobs.submit, jobs.outputs, inputs)
     if not run.resident:
         return HostRun(pipeline, inputs)
     arrays = {name: memory_at(session, inputs[name], place, name, stack) for name, place in run.resident.items()}

@@ -6,16 +6,7 @@ from collections.abc import Iterator
 
 from vyre.app.evidence.writing import work_digest
 from vyre.domain.evidence.config_fields import config_of
-from vyre.domain.evidence.records import (
-    BoundPart,
-    FixedPointCall,
-    HostPart,
-    MemoryPart,
-    QueueCall,
-    RecordedStep,
-    RecordedWork,
-)
-from vyre.domain.ir.buffers import Buffer
+from vyre.domain.evidence.records import FixedPointCall, MemoryPart, QueueCall, RecordedStep, RecordedWork
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import SCALAR_BY_TEXT
 
@@ -31,21 +22,23 @@ def problems_of(work: RecordedWork, programs: tuple[Program, ...]) -> Iterator[s
             yield from _step_problems(work, step, programs)
             if any(not 0 <= at < place for at in step.after):
                 yield "a step is to run after one that is not listed before it"
-    memory, call = [each.before for each in work.memory], work.call
-    if not all(each.element in SCALAR_BY_TEXT for each in memory) or len({each.name for each in memory}) < len(memory):
+    held, call = [each.before for each in work.memory if each.before is not None], work.call
+    if not all(each.element in SCALAR_BY_TEXT for each in held) or len({each.name for each in held}) < len(held):
         yield "memory holds elements of no type, or has the name of other memory"
-    if any(each.place < 0 for each in work.memory) or any(nbytes < 0 for nbytes in work.temporaries):
-        yield "memory lies at no place, or a temporary array has no size"
+    for each in work.memory:
+        sized = each.nbytes >= 0 and (each.before is None or each.before.content.nbytes == each.nbytes)
+        if not sized or (each.place or 0) < 0:
+            yield "memory lies at no place, or has another size than its content"
     if isinstance(call, FixedPointCall) and (call.changed.nbytes < _WORD or not _lies(work, call.changed, _WORD)):
         yield "the flag is no u32 of the recorded memory"
     if isinstance(call, QueueCall):
-        if not _is_inside(call.initial, work.host.nbytes) or call.initial.nbytes % _WORD:
+        if not _lies(work, call.initial, 1, on_host=True) or call.initial.nbytes % _WORD:
             yield "the initial items are no u32 of the recorded data"
         if work.first or [(len(part.steps), part.times) for part in work.parts] != [(1, 1)]:
             yield "a work queue has another number of programs than one"
     numbers = _written(work, programs) if work.got.error is None else []
-    held = [(each.name, each.element, each.content.nbytes) for each in map(memory.__getitem__, numbers)]
-    if held != [(slot.name, slot.element, slot.content.nbytes) for slot in work.got.slots]:
+    due = [(m.name, m.element, m.content.nbytes) for m in (work.memory[n].before for n in numbers) if m is not None]
+    if due != [(slot.name, slot.element, slot.content.nbytes) for slot in work.got.slots]:
         yield "the answer is not that of the memory which the steps write"
 
 
@@ -60,30 +53,23 @@ def _step_problems(work: RecordedWork, step: RecordedStep, programs: tuple[Progr
         yield "a step binds other buffers than its program has"
         return
     for name, part in step.bound.items():
-        if not _fits(work, part, buffers[name]):
+        buffer, size = buffers[name], SCALAR_BY_TEXT[buffers[name].element.text].size
+        fits = not buffer.is_push and _lies(work, part, size, temporary=not isinstance(call, QueueCall))
+        if not fits and (buffer.is_writable or not _lies(work, part, 1, on_host=True)):
             yield f"`{name}` of a step is bound to what is not in the bundle, or cannot be bound to it"
     config_of(step.config)
 
 
-def _fits(work: RecordedWork, part: BoundPart, buffer: Buffer) -> bool:
-    """Returns whether a part is inside of what was recorded, and may be bound to a buffer."""
-    if isinstance(part, HostPart):
-        return not buffer.is_writable and _is_inside(part, work.host.nbytes)
-    if isinstance(part, MemoryPart):
-        return not buffer.is_push and _lies(work, part, SCALAR_BY_TEXT[buffer.element.text].size)
-    return not buffer.is_push and 0 <= part.number < len(work.temporaries) and not isinstance(work.call, QueueCall)
-
-
-def _lies(work: RecordedWork, part: MemoryPart, size: int) -> bool:
-    """Returns whether a part lies in a recorded memory, and begins at an element of so many bytes."""
+def _lies(work: RecordedWork, part: MemoryPart, size: int, *, on_host: bool = False, temporary: bool = False) -> bool:
+    """Returns whether a part lies in a recorded memory of that kind, and begins at an element of so many bytes."""
     if not 0 <= part.memory < len(work.memory):
         return False
     memory = work.memory[part.memory]
-    return _is_inside(part, memory.before.content.nbytes) and (memory.place + part.begin) % size == 0
-
-
-def _is_inside(part: HostPart | MemoryPart, nbytes: int) -> bool:
-    return part.begin >= 0 and 0 <= part.nbytes <= nbytes - part.begin
+    if memory.before is None and (not temporary or (part.begin, part.nbytes) != (0, memory.nbytes)):
+        return False
+    begins = (memory.place or 0) + part.begin
+    is_inside = part.begin >= 0 and 0 <= part.nbytes <= memory.nbytes - part.begin
+    return is_inside and begins % size == 0 and on_host == (memory.before is not None and memory.place is None)
 
 
 def _written(work: RecordedWork, programs: tuple[Program, ...]) -> list[int]:
@@ -92,5 +78,5 @@ def _written(work: RecordedWork, programs: tuple[Program, ...]) -> list[int]:
     for part in (*work.first, *work.parts):
         for step in part.steps:
             written = {buffer.name for buffer in programs[step.program].abi_buffers if buffer.is_writable}
-            found |= {b.memory for name, b in step.bound.items() if name in written and isinstance(b, MemoryPart)}
+            found |= {bound.memory for name, bound in step.bound.items() if name in written}
     return sorted(found)

@@ -42,8 +42,8 @@ def parts_of(work: Work) -> BoundParts:
     return found
 
 
-class _Span:
-    """The bytes of an allocation that steps bind: from ``begin`` to ``end``."""
+class _Bound:
+    """Memory that steps bind: the bytes of an allocation from ``begin`` to ``end``, or a temporary array."""
 
     def __init__(self, number: int, root: ResidentBuffer) -> None:
         self.root, self.begin, self.end = root, root.nbytes, 0
@@ -51,6 +51,7 @@ class _Span:
         self.number: Final = number
         self.elements: Final[set[str]] = set()
         self.is_written = False
+        self.is_kept: Final = not isinstance(root, TemporaryBuffer)
 
     def content(self, data: bytes) -> tuple[str, str, bytes]:
         """Returns a content as bundles hold it, with the type that all buffers have which are bound to it, or bytes."""
@@ -60,47 +61,44 @@ class _Span:
 class WorkRecording:
     """The records of what steps run and bind; buffers in ``own`` belong to a queue and are left out.
 
-    ``programs`` has a number for the text of each program, and ``host`` all data of the host, each once.
+    ``programs`` has a number for the text of each program, and ``host`` all data of the host, each once, whose memory
+    is the last one.
     """
 
     def __init__(self, parts: BoundParts, flag: ResidentBuffer | None, own: frozenset[str]) -> None:
         self._own = own
         self.programs: Final[dict[str, int]] = {}
         self.host: Final = bytearray()
-        self.temporaries: Final[dict[int, TemporaryBuffer]] = {}
-        self.spans: Final[dict[int, _Span]] = {}
+        self.bound: Final[dict[int, _Bound]] = {}
         self._text: Final = cache(Program.to_text)
         self._begins: Final[dict[bytes, int]] = {}
         for steps, _ in parts:
             for step, _ in steps:
                 for buffer, held in zip(self._buffers(step.program), step.resources, strict=True):
-                    self._bind(held, buffer.element.text, writes=buffer.is_writable)
+                    if isinstance(held, ResidentBuffer):
+                        self._bind(held, buffer.element.text, writes=buffer.is_writable)
         if flag is not None:
             self._bind(flag, "u32", writes=True)
 
     def _buffers(self, program: Program) -> list[Buffer]:
         return [buffer for buffer in program.abi_buffers if buffer.name not in self._own]
 
-    def _bind(self, held: Resource, element: str, *, writes: bool) -> None:
-        if isinstance(held, TemporaryBuffer):
-            self.temporaries[id(held)] = held
-        elif isinstance(held, ResidentBuffer):
-            span = self.spans.setdefault(id(held.root), _Span(len(self.spans), held.root))
-            span.begin, span.end = min(span.begin, held.offset), max(span.end, held.offset + held.nbytes)
-            span.elements.add(element)
-            span.is_written |= writes
+    def _bind(self, held: ResidentBuffer, element: str, *, writes: bool) -> None:
+        found = self.bound.setdefault(id(held.root), _Bound(len(self.bound), held.root))
+        found.begin, found.end = min(found.begin, held.offset), max(found.end, held.offset + held.nbytes)
+        found.elements.add(element)
+        found.is_written |= writes and found.is_kept
 
-    def on_host(self, data: bytes) -> records.HostPart:
-        """Returns the place of data of the host."""
+    def part(self, held: Resource) -> records.MemoryPart:
+        """Returns the place of data of the host, or of a part of memory."""
+        if isinstance(held, ResidentBuffer):
+            found = self.bound[id(held.root)]
+            return records.MemoryPart(found.number, held.offset - found.begin, held.nbytes)
+        data = bytes(held)
         begin = self._begins.setdefault(data, len(self.host))
         if begin == len(self.host):
             self.host.extend(data)
-        return records.HostPart(begin, len(data))
-
-    def in_memory(self, part: ResidentBuffer) -> records.MemoryPart:
-        """Returns the place of a part of memory."""
-        span = self.spans[id(part.root)]
-        return records.MemoryPart(span.number, part.offset - span.begin, part.nbytes)
+        return records.MemoryPart(len(self.bound), begin, len(data))
 
     def parts(self, parts: BoundParts) -> tuple[records.RecordedPart, ...]:
         """Returns the records of parts."""
@@ -109,13 +107,8 @@ class WorkRecording:
     def _step(self, step: ResidentStep, after: tuple[int, ...]) -> records.RecordedStep:
         number = self.programs.setdefault(self._text(step.program), len(self.programs))
         names = [buffer.name for buffer in self._buffers(step.program)]
-        bound = dict(zip(names, map(self._bound, step.resources), strict=True))
+        bound = dict(zip(names, map(self.part, step.resources), strict=True))
         return records.RecordedStep(number, config_fields(step.config), bound, after)
-
-    def _bound(self, held: Resource) -> records.BoundPart:
-        if isinstance(held, TemporaryBuffer):
-            return records.TemporaryPart(list(self.temporaries).index(id(held)))
-        return self.in_memory(held) if isinstance(held, ResidentBuffer) else self.on_host(bytes(held))
 
 
 def record_work(
@@ -137,8 +130,9 @@ def record_work(
     lease.check_open()
     lease.wait_for(None)
     recording, files, by = WorkRecording(parts, flag, own), BundleFiles(), str(lease.backend.id)
-    spans = list(recording.spans.values())
-    before, failure, timings = _contents(lease, spans), None, list[DispatchTiming]()
+    bound = list(recording.bound.values())
+    kept = [each for each in bound if each.is_kept]
+    before, failure, timings = _contents(lease, kept), None, list[DispatchTiming]()
     counters: Mapping[str, int] = {}
     try:
         timing, counters = run()
@@ -147,18 +141,19 @@ def record_work(
         failure = failure_of(error)
     first, rounds, called = recording.parts(parts[:1]), recording.parts(parts[1:]), call(recording)
     programs = [files.kept(f"programs/{at}.vyre", text.encode()) for at, text in enumerate(recording.programs)]
-    host, held = files.kept("host.bin", bytes(recording.host)), files.slots("memory", before)
+    held = files.slots("memory", [*before, ("host", "u8", bytes(recording.host))])
+    places = {each.number: slot for each, slot in zip(kept, held, strict=False)}
+    memory = [records.RecordedMemory(each.end - each.begin, places.get(each.number), each.begin) for each in bound]
+    memory += [records.RecordedMemory(len(recording.host), held[-1])]
     if failure is not None:
         got = files.failed("outputs", by, failure)
     else:
-        after = _contents(lease, [span for span in spans if span.is_written])
+        after = _contents(lease, [each for each in kept if each.is_written])
         got = records.Answer(by, files.slots("outputs", after), None)
     noted = Noted.of(journal)
     work = records.RecordedWork(
         programs=tuple(programs),
-        host=host,
-        memory=tuple([records.RecordedMemory(each, span.begin) for each, span in zip(held, spans, strict=True)]),
-        temporaries=tuple([each.nbytes for each in recording.temporaries.values()]),
+        memory=tuple(memory),
         first=first,
         parts=rounds,
         call=called,
@@ -175,10 +170,10 @@ def record_work(
     return evidence
 
 
-def _contents(lease: BackendLease, spans: list[_Span]) -> list[tuple[str, str, bytes]]:
+def _contents(lease: BackendLease, bound: list[_Bound]) -> list[tuple[str, str, bytes]]:
     """Returns the content of memory now."""
-    found = [bytearray(span.end - span.begin) for span in spans]
-    reads = [Readback(s.root, memoryview(data), s.begin) for s, data in zip(spans, found, strict=True) if data]
+    found = [bytearray(each.end - each.begin) for each in bound]
+    reads = [Readback(b.root, memoryview(data), b.begin) for b, data in zip(bound, found, strict=True) if data]
     if reads:
         lease.backend.require_memory().download(reads)
-    return [span.content(bytes(data)) for span, data in zip(spans, found, strict=True)]
+    return [each.content(bytes(data)) for each, data in zip(bound, found, strict=True)]

@@ -57,17 +57,15 @@ class _WorkAgain:
     def __init__(self, session: Session, bundle: EvidenceBundle, stack: ExitStack) -> None:
         work = bundle.work
         self._session, self._bundle, self._work, self._stack = session, bundle, work, stack
-        contents = [(bundle.bytes_of(each.before), each.place, each.before.name) for each in work.memory]
-        self._memory: Final = [memory_at(session, *each, stack) for each in contents]
-        self._temporaries: Final = [session.temporary(np.uint8, nbytes) for nbytes in work.temporaries]
+        self._memory: Final = list(map(self._made, work.memory))
         self._part: Final = cache(self._made_part)
-        """The array of a part, the same for equal parts."""
+        """The array of a part, the same for equal parts, or the data of the host."""
 
     def contents(self) -> dict[str, bytes]:
         """Returns the content of the memory that steps write now."""
         names = {slot.name for slot in self._work.got.slots}
-        held = zip([each.before.name for each in self._work.memory], self._memory, strict=True)
-        return {name: array.download().tobytes() for name, array in held if name in names}
+        held = zip(self._memory, [each.before for each in self._work.memory], strict=True)
+        return {slot.name: made.download().tobytes() for made, slot in held if slot is not None and slot.name in names}
 
     def ran(self, *, as_recorded: bool) -> Mapping[str, int]:
         """Runs once, in the recorded modes or as the planner decides, and returns what was counted."""
@@ -93,7 +91,7 @@ class _WorkAgain:
                     items_per_launch=call.items_per_launch, total_items=call.total_items,
                     discipline=call.discipline,  # type: ignore[arg-type]  # a text, which is checked
                 )  # fmt: skip
-                drained = self._stack.enter_context(queue)(np.frombuffer(self._bound(call.initial), np.uint32))
+                drained = self._stack.enter_context(queue)(np.frombuffer(self._part(call.initial), np.uint32))
                 return {name: getattr(drained, name) for name in ("processed", "pushed")}
 
     def _repeated(self, part: records.RecordedPart) -> Repeat:
@@ -104,16 +102,18 @@ class _WorkAgain:
         return Repeat(steps, part.times)
 
     def _inputs(self, step: records.RecordedStep) -> dict[str, Any]:
-        return {name: self._bound(part) for name, part in step.bound.items()}
+        return {name: self._part(part) for name, part in step.bound.items()}
 
-    def _bound(self, part: records.BoundPart) -> Any:
-        match part:
-            case records.HostPart():
-                return self._bundle.files[self._work.host.path][part.begin : part.begin + part.nbytes]
-            case records.MemoryPart():
-                return self._part(part)
-            case _:
-                return self._temporaries[part.number]
+    def _made(self, memory: records.RecordedMemory) -> Any:
+        if memory.before is None:
+            return self._session.temporary(np.uint8, memory.nbytes)
+        content, name = self._bundle.bytes_of(memory.before), memory.before.name
+        return content if memory.place is None else memory_at(self._session, content, memory.place, name, self._stack)
 
-    def _made_part(self, part: records.MemoryPart) -> ResidentArray:
-        return self._memory[part.memory].view(part.begin, part.nbytes, np.uint8)
+    def _made_part(self, part: records.MemoryPart) -> Any:
+        memory, recorded = self._memory[part.memory], self._work.memory[part.memory]
+        if recorded.before is None:
+            return memory
+        if recorded.place is None:
+            return memory[part.begin : part.begin + part.nbytes]
+        return memory.view(part.begin, part.nbytes, np.uint8)

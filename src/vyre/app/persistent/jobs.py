@@ -19,7 +19,7 @@ from vyre.app.persistent.queues import JobQueue
 from vyre.app.persistent.tickets import Deadline, JobBatch, Part, ShapedTicket, Ticket
 from vyre.app.resident_dispatch import has_resident
 from vyre.app.result import Result
-from vyre.domain.arguments import expect, items_of, whole
+from vyre.domain.arguments import expect, items_of, path_of, whole
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import BackendError, InvalidInput, InvalidResource, QueueFull, VyreError, used_in_a_fork
 from vyre.domain.interface import interface_of
@@ -184,11 +184,13 @@ class PersistentJobs(Unique):
         As ``Session.write_evidence`` does for a dispatch: an error of the program is recorded, and not raised.  Raises
         what ``submit`` raises, every other error of the job, and ``UnreadableFile``.
         """
-        from vyre.app.evidence.recording import record_job
+        from vyre.app.evidence.recording import JobRun, recorded
 
         given = dict(zip(self._inputs.names, map(bytes, self._views(inputs)), strict=True))
+        job, backend = JobRun(self.submit, self.outputs, given), self._lease.backend
+        path = path_of("path", path)
         with self._lease.within():
-            return record_job(path, self, given, self._lease.backend, self._journal)
+            return recorded(path, self.program, self.config, backend, job, 1, self._journal, "persistent")
 
     # ------------------------------------------------------------ ends of jobs
     def as_completed(self, tickets: Iterable[Ticket], timeout: float | None = None) -> Iterator[Ticket]:

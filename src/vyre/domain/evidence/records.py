@@ -140,32 +140,16 @@ class MemoryPart:
 
 
 @frozen
-class HostPart:
-    """``nbytes`` bytes of host data, from byte ``begin`` of the file ``RecordedWork.host`` on."""
-
-    begin: int
-    nbytes: int
-
-
-@frozen
-class TemporaryPart:
-    """A temporary array, by its number."""
-
-    number: int
-
-
-BoundPart: TypeAlias = MemoryPart | HostPart | TemporaryPart
-
-
-@frozen
 class RecordedMemory:
-    """The bytes of an allocation from the first to the last one that a step binds, before the run.
+    """What steps bind: resident memory, a temporary array without ``before``, or data of the host without ``place``.
 
-    ``place`` is the byte of the allocation at which they begin.
+    ``before`` is the content before the run, of resident memory the bytes of an allocation from the first to the last
+    one that is bound; ``place`` is the byte of the allocation at which they begin.
     """
 
-    before: BufferContent
-    place: int
+    nbytes: int
+    before: BufferContent | None = None
+    place: int | None = None
 
 
 @frozen
@@ -176,7 +160,7 @@ class RecordedStep:
 
     program: int
     config: tuple[tuple[str, object], ...]
-    bound: Mapping[str, BoundPart]
+    bound: Mapping[str, MemoryPart]
     after: tuple[int, ...]
 
 
@@ -217,7 +201,7 @@ class QueueCall:
     items_per_launch: int | None
     total_items: int | None
     discipline: str
-    initial: HostPart
+    initial: MemoryPart
 
 
 Call: TypeAlias = SequenceCall | FixedPointCall | QueueCall
@@ -227,16 +211,13 @@ Call: TypeAlias = SequenceCall | FixedPointCall | QueueCall
 class RecordedWork:
     """Steps on resident memory that ran together as a sequence, a fixed point or a work queue, and what came of it.
 
-    ``first`` ran once, before ``parts``.  ``host`` is one file with all data of the host that steps bind, and
-    ``temporaries`` holds the bytes of each temporary array.  The slots of ``got`` are the memory that steps write, as
-    it is after the run; ``counters`` are what the run counted and any other must count too.  ``digest`` is that of all
-    other fields.  ``timings``, ``decisions`` and ``dropped`` as in ``RecordedRun``.
+    ``first`` ran once, before ``parts``.  The slots of ``got`` are the memory that steps write, as it is after the run;
+    ``counters`` are what the run counted and any other must count too.  ``digest`` is that of all other fields.
+    ``timings``, ``decisions`` and ``dropped`` as in ``RecordedRun``.
     """
 
     programs: tuple[Content, ...]
-    host: Content
     memory: tuple[RecordedMemory, ...]
-    temporaries: tuple[int, ...]
     first: tuple[RecordedPart, ...]
     parts: tuple[RecordedPart, ...]
     call: Call
@@ -313,7 +294,8 @@ class Evidence:
             yield from (buffer.content for buffer in run.inputs)
             yield from _ending(run.answers, run.decisions)
         if (work := self.work) is not None:
-            yield from (*work.programs, work.host, *(each.before.content for each in work.memory))
+            yield from work.programs
+            yield from (each.before.content for each in work.memory if each.before is not None)
             yield from _ending((work.got,), work.decisions)
 
 

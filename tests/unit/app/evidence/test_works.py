@@ -22,7 +22,7 @@ from vyre.app.session import Session
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import InvalidInput, MalformedBundle, WorkQueueOverflow
 from vyre.domain.evidence.differences import Difference
-from vyre.domain.evidence.records import FixedPointCall, HostPart, MemoryPart, SequenceCall, TemporaryPart
+from vyre.domain.evidence.records import FixedPointCall, MemoryPart, SequenceCall
 from vyre.ports.backend import Backend, BackendCatalog, BackendServices
 from vyre.ports.requests import ResidentSequence, Upload
 from vyre.testing.execution import find_backend
@@ -73,18 +73,16 @@ def test_a_sequence_is_recorded_and_gives_its_bytes_again(
     work = evidence.work
     assert work is not None and isinstance(work.call, SequenceCall) and work.call.rounds == 2
     assert work.call.modes["fused"] is (modes == {"fused": True})
-    assert [(each.before.name, each.place, each.before.content.nbytes) for each in work.memory] == [
-        ("memory 0 (all)", 12, 84),
-        ("memory 1", 4, 20),
-    ]
-    assert work.temporaries == (16,)
+    assert [(each.before and each.before.name, each.place, each.nbytes) for each in work.memory] == [
+        ("memory 0 (all)", 12, 84), (None, 0, 16), ("memory 2", 4, 20), ("host", None, 32),
+    ]  # fmt: skip
     assert [(len(part.steps), part.times) for part in (*work.first, *work.parts)] == [(1, 1), (1, 1), (1, 2), (1, 1)]
     assert dict(work.parts[0].steps[0].bound) == {
-        "a": HostPart(4, 4), "x": MemoryPart(0, 0, 16), "y": TemporaryPart(0)
+        "a": MemoryPart(3, 4, 4), "x": MemoryPart(0, 0, 16), "y": MemoryPart(1, 0, 16)
     }  # fmt: skip
     bundle = read_evidence(path)
     assert bundle.evidence == evidence and bundle.title == "sequence of scale" and bundle.decisions
-    assert bundle.bytes_of(work.memory[0].before) == data[3:24].tobytes()
+    assert work.memory[0].before is not None and bundle.bytes_of(work.memory[0].before) == data[3:24].tobytes()
     got = bundle.outcome(work.got)
     assert isinstance(got, dict)
     x_now = 5 * data[20:24] + data[3:7]
@@ -181,7 +179,8 @@ def test_a_work_queue_is_recorded_with_its_items(
             queue.write_evidence(tmp_path / "other.zip", np.array([12, 9], np.uint32))
     assert [each.name for each in tmp_path.iterdir()] == ["e.zip"]
     assert evidence.work is not None and evidence.work.counters == {"processed": 13, "pushed": 13}
-    assert [each.before.name for each in evidence.work.memory] == ["memory 0 (hits)"], "none of the queue's own"
+    held = [each.before and each.before.name for each in evidence.work.memory]
+    assert held == ["memory 0 (hits)", "host"], "none of the queue's own"
     repeats(sessions, path)
 
 

@@ -124,9 +124,32 @@ An expression has one of the types {executable}. The other element types exist i
 
 {expressions}
 
+## 16-bit floats
+
 Where both operands of `+`, `-`, `*` or `/`, or the operand of `sqrt`, are values of f16, `narrow<f16>` of the result is
 that operation of f16, rounded once, subnormal results included; the same holds for bf16. It does not hold for `fma`,
 nor for two operators in a row without a `narrow` between them.
+
+Two roundings, at first to 24 bits of precision and then to p, are as one where 24 is at least 2p + 2: p is 11 of f16
+and 8 of bf16 (S. A. Figueroa, *When is double rounding innocuous?*, SIGNUM Newsletter 30 (3), 1995; P. Roux, *Innocuous
+double rounding of basic arithmetic operations*, Journal of Formalized Reasoning 7 (1), 2014, with subnormal numbers and
+a machine-checked proof). `python -m benchmarks.narrow_rounding` checks `+ - * /` for all 2^32 pairs of operands of f16
+against exact integers; tests check pairs of bf16 beside midpoints, and every root. Of `fma` an example shows why not:
+3 * 683/2048 + 2^-24 of f16 is above the middle of two values, but f32 rounds it to that middle, and the second rounding
+then goes down.
+
+A store, a `narrow` or a `pack` of such an operator may therefore be computed in the type itself, and is where the
+device can. The bytes are the same everywhere; NaN is canonical in memory, whichever one an instruction gives.
+
+| backend | f16 | bf16 |
+|---|---|---|
+| `cuda`, `cuda-machine` | `+ - *`: `add.rn.f16` and so on | `+ - *` from sm_90 on: `add.rn.bf16` and so on |
+| `cpu` | `+ - * / sqrt` where the processor has AVX512-FP16 | none: such instructions flush subnormal numbers |
+| the references | none | none |
+
+PTX has no quotient and no root of these types. `supports_f16` and `supports_bf16` of a [profile](capabilities.md) say
+what holds on a device. Operands are loads of the type, results of `narrow` and `unpack`, literals that the type holds,
+and names of such values; a variable that is assigned to is an f32.
 
 ## Reductions and scans
 

@@ -61,6 +61,7 @@ class Variant(NamedTuple):
     """How a program is written and compiled.
 
     ``narrow`` leaves out the features that wider vectors are made for, and those of AVX-512 in any case.
+    ``halves`` writes operators of f16 even for a processor that has none, where LLVM puts others in their place.
     """
 
     lanes: int = 16
@@ -71,6 +72,7 @@ class Variant(NamedTuple):
     wide: bool = False
     narrow: bool = False
     slow_gathers: bool = False
+    halves: bool = False
 
     @property
     def options(self) -> EmitOptions:
@@ -82,6 +84,7 @@ class Variant(NamedTuple):
             wide=self.wide,
             joined=self.joined,
             predicated=self.features.is_predicated,
+            halves=self.halves or self.features.computes_f16,
             slow_gathers=self.slow_gathers,
         )
 
@@ -93,7 +96,7 @@ class Variant(NamedTuple):
     @property
     def text(self) -> str:
         """Returns all options, for messages and records."""
-        flags = ("counting", "exclusive", "joined", "wide", "narrow", "slow_gathers")
+        flags = ("counting", "exclusive", "joined", "wide", "narrow", "slow_gathers", "halves")
         return " ".join([f"W{self.lanes}", self.effort.value, *(name for name in flags if getattr(self, name))])
 
 

@@ -31,6 +31,7 @@ DTYPES: Final = {
     **{f"{kind}{bits}": np.dtype(f"u{bits // 8}") for kind in "bu" for bits in (8, 16, 32, 64)},
     **{f"s{bits}": np.dtype(f"i{bits // 8}") for bits in (8, 16, 32, 64)},
     **{f"f{bits}": np.dtype(f"f{bits // 8}") for bits in (16, 32, 64)},
+    "bf16": np.dtype(np.uint16),
 }
 """The dtype of every fundamental type."""
 _INTEGERS: Final = ("u32", "s32", "u64", "s64")
@@ -180,6 +181,28 @@ def _fused(a: float, b: float, c: float) -> float:
         return inf if exact > 0 else -inf
 
 
+def _to_odd_f32(x: Array) -> Array:
+    """Rounds binary64 to f32 so that rounding the f32 to fewer bits is rounding once: what is inexact becomes odd."""
+    nearest = x.astype(np.float32)
+    bits, error = _bits(nearest), x - nearest
+    inexact = np.isfinite(nearest) & (error != 0) & (bits & np.uint32(1) == 0)
+    away = (nearest == 0) | ((error > 0) == (nearest > 0))
+    step = np.where(away, np.uint32(1), ~np.uint32(0))
+    return np.where(inexact, bits + step, bits).view(np.float32)
+
+
+def _of_halves(t: str, function: Function) -> Function:
+    """The exact result, or the nearest in binary64, where what a sum loses is far below the places of either type."""
+    if t == "f16":
+        return lambda a, b: canonical(function(a.astype(np.float64), b.astype(np.float64)).astype(np.float16))
+    return lambda a, b: _bfloat(_to_odd_f32(function(_wide_bfloat(a), _wide_bfloat(b)))).astype(np.uint16)
+
+
+def _wide_bfloat(x: Array) -> Array:
+    wide: Array = (x.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return wide
+
+
 def _compared(relation: str) -> Function:
     """The relations of floats are false of a NaN, except those that end in ``u``, and ``nan``."""
     if relation in ("num", "nan"):
@@ -263,6 +286,7 @@ def _operations() -> Iterator[tuple[str, Operation]]:
         if t != "pred":
             yield f"selp.{t}", Operation(t, (t, t, "pred"), _selected)
     yield from _float_operations()
+    yield from _half_operations()
     yield from _conversions()
 
 
@@ -282,6 +306,15 @@ def _float_operations() -> Iterator[tuple[str, Operation]]:
         yield f"fma.rn.{t}", Operation(t, (t, t, t), _float(_fused_f32 if t == "f32" else _fused_f64))
         for relation in (*_RELATIONS, *(f"{name}u" for name in _RELATIONS), "num", "nan"):
             yield f"setp.{relation}.{t}", Operation("pred", both, _compared(relation))
+
+
+def _half_operations() -> Iterator[tuple[str, Operation]]:
+    for t in ("f16", "bf16"):
+        for name, function in (("add", np.add), ("sub", np.subtract), ("mul", np.multiply)):
+            yield f"{name}.rn.{t}", Operation(t, (t, t), _of_halves(t, function))
+    yield "setp.nan.f16", Operation("pred", ("f16", "f16"), _compared("nan"))
+    nan = _compared("nan")
+    yield "setp.nan.bf16", Operation("pred", ("bf16", "bf16"), lambda a, b: nan(_wide_bfloat(a), _wide_bfloat(b)))
 
 
 def _conversions() -> Iterator[tuple[str, Operation]]:

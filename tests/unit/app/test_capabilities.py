@@ -90,7 +90,7 @@ def test_a_session_tells_its_profile_operations_version_and_device() -> None:
     with vyre.open("cuda-machine") as session:
         assert (session.profile.backend, session.profile.supports_f16, session.profile.stores_f16) == (
             "cuda-machine",
-            False,
+            True,
             True,
         )
         assert session.supported_ops == ALL_OPS - {"vyre.node.indirect_dispatch"}

@@ -274,6 +274,19 @@ FLOAT_EXACT: Final = {
     ("cvt.rn.bf16.f32 <d>, <a>", "b16", "f32"): [(0x3F808000, 0x3F80), (0x3F818000, 0x3F82), (0x7FC00000, 0x7FFF)],
     ("cvt.rn.bf16x2.f32 <d>, <a>, 0f3F818000", "b32", "f32"): [(0x3F808000, 0x3F80_3F82), (0x7FC00000, 0x7FFF_3F82)],
     ("cvt.rn.f16x2.f32 <d>, 0f3F800000, <a>", "b32", "f32"): [(ONE, 0x3C00_3C00), (f32_bits(65520.0), 0x3C00_7C00)],
+    ("add.rn.f16 <d>, <a>, <a>", "f16", "f16"): [(0x0001, 0x0002), (0x7BFF, 0x7C00), (0x8000, 0x8000)],
+    ("mul.rn.f16 <d>, <a>, <a>", "f16", "f16"): [(0x0C00, 0x0001), (0x0BFF, 0x0001), (0x0400, 0)],
+    ("mul.rn.bf16 <d>, <a>, <a>", "b16", "b16"): [
+        (0x1F80, 0x0020),
+        (0x1E00, 0),
+        (0x1E01, 1),
+        (0x5F80, 0x7F80),
+        (0xBF80, 0x3F80),
+    ],
+    ("sub.rn.bf16 <d>, <a>, <a>", "b16", "b16"): [(0x0001, 0), (0xBF80, 0)],
+    ("setp.nan.f16 <d>, <a>, <a>", "pred", "f16"): [(0x7C00, 0), (0x7C01, 1), (0xFE00, 1)],
+    ("setp.nan.bf16 <d>, <a>, <a>", "pred", "b16"): [(0x7F80, 0), (0x7F81, 1), (0x7C01, 0)],
+    ("setp.lt.bf16 <d>, <a>, <a>", "pred", "b16"): [(0x3F80, 0), (0x7FC0, 0)],
     ("copysign.f32 <d>, <a>, 0f3F800000", "f32", "f32"): [(0x80000000, 0xBF800000), (0, ONE)],
     ("testp.subnormal.f32 <d>, <a>", "pred", "f32"): [(1, 1), (0, 0), (0x00800000, 0)],
     ("testp.normal.f32 <d>, <a>", "pred", "f32"): [(1, 0), (ONE, 1), (0x7F800000, 0)],
@@ -308,6 +321,11 @@ def test_an_arithmetic_nan_has_a_random_sign_and_payload() -> None:
     doubles = [f64_bits(float("inf"))] * 64
     wide = apply("sub.rn.f64 <d>, <a>, <b>", "f64", ["f64", "f64"], [doubles, doubles])
     assert len(set(wide)) > 32
+    for kind, infinity in (("f16", 0x7C00), ("bf16", 0x7F80)):
+        seen = apply(f"sub.rn.{kind} <d>, <a>, <b>", "b16", ["b16", "b16"], [[infinity] * 64] * 2)
+        assert all(word & infinity == infinity and word & 0x7FFF > infinity for word in seen)
+        assert len(set(seen)) > 20
+        assert {word >> 15 for word in seen} == {0, 1}
 
 
 def test_moves_keep_the_bits_of_a_nan() -> None:

@@ -102,6 +102,30 @@ CONVERSIONS = [
     ("cvt.rn.bf16x2.f32 %r7, 0f3F808000, 0f3F818000;", 0x3F80_3F82),  # ties go to even
     ("cvt.rn.bf16x2.f32 %r7, 0f7FC00000, 0f00000000;", 0x7FFF_0000),
 ]
+HALVES = [
+    ("mov.b16 %h1, 0x3C00; mov.b16 %h2, 0x1000; add.rn.f16 %h7, %h1, %h2;", 0x3C00),  # 1 + 2^-11: a tie goes to even
+    ("mov.b16 %h1, 0x3C01; mov.b16 %h2, 0x1000; add.rn.f16 %h7, %h1, %h2;", 0x3C02),
+    ("mov.b16 %h1, 0x0001; mov.b16 %h2, 0x3A00; mul.rn.f16 %h7, %h1, %h2;", 0x0001),  # 3/4 of the least number
+    ("mov.b16 %h1, 0x8001; mov.b16 %h2, 0x3800; mul.rn.f16 %h7, %h1, %h2;", 0x8000),
+    ("mov.b16 %h1, 0x7BFF; mov.b16 %h2, 0xCC00; sub.rn.f16 %h7, %h1, %h2;", 0x7C00),  # 65504 + 16 overflows
+    ("mov.b16 %h1, 0x7C00; sub.rn.f16 %h7, %h1, %h1;", 0x7FFF),
+    ("mov.b16 %h1, 0x3F80; mov.b16 %h2, 0x3B80; add.rn.bf16 %h7, %h1, %h2;", 0x3F80),  # 1 + 2^-8
+    ("mov.b16 %h1, 0x3F81; mov.b16 %h2, 0x3B80; add.rn.bf16 %h7, %h1, %h2;", 0x3F82),
+    ("mov.b16 %h1, 0x3F80; mov.b16 %h2, 0x8001; add.rn.bf16 %h7, %h1, %h2;", 0x3F80),  # 1 - 2^-133
+    ("mov.b16 %h1, 0x0001; mov.b16 %h2, 0x3F40; mul.rn.bf16 %h7, %h1, %h2;", 0x0001),
+    # 2^-133 * (1/2 + 2^-8) lies above a midpoint, at which a rounding to f32 must not arrive
+    ("mov.b16 %h1, 0x0001; mov.b16 %h2, 0x3F01; mul.rn.bf16 %h7, %h1, %h2;", 0x0001),
+    ("mov.b16 %h1, 0x7F7F; mov.b16 %h2, 0x7F7F; mul.rn.bf16 %h7, %h1, %h2;", 0x7F80),
+    ("mov.b16 %h1, 0x7F80; mov.b16 %h2, 0x0000; mul.rn.bf16 %h7, %h1, %h2;", 0x7FFF),
+    ("mov.b16 %h1, 0x7F81; setp.nan.bf16 %p1, %h1, %h1; selp.b16 %h7, 5, 6, %p1;", 5),
+    ("mov.b16 %h1, 0x7F80; setp.nan.bf16 %p1, %h1, %h1; selp.b16 %h7, 5, 6, %p1;", 6),
+    ("mov.b16 %h1, 0xFC01; setp.nan.f16 %p1, %h1, %h1; selp.b16 %h7, 5, 6, %p1;", 5),
+]
+
+
+@pytest.mark.parametrize(("body", "wanted"), HALVES)
+def test_half_floats(body: str, wanted: int) -> None:
+    assert computed(body, "%h7") == wanted
 
 
 @pytest.mark.parametrize(("body", "wanted"), [*INTEGERS, *CONVERSIONS])

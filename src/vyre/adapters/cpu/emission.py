@@ -135,7 +135,11 @@ class CpuEmission:
         features = host()
         width = decide(None, vector_width, vector_inputs(program, features))
         chosen = EmitOptions(
-            width.lanes, predicated=features.is_predicated, slow_gathers=features.slow_gathers, located=True
+            width.lanes,
+            predicated=features.is_predicated,
+            halves=features.computes_f16,
+            slow_gathers=features.slow_gathers,
+            located=True,
         )
         code = emit(program, chosen, spec)
         if options.form != ASSEMBLY:

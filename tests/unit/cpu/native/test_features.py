@@ -70,6 +70,13 @@ def test_a_feature_without_what_it_builds_on_does_not_count() -> None:
     assert not {name for name in no_avx2 if name.startswith("avx512")}
 
 
+def test_f16_arithmetic_counts_with_vectors_of_every_width() -> None:
+    leaves = {**skylake_server(), 7: (0, skylake_server()[7][1], 0, 1 << 23)}
+    assert decoded(leaves, 0xE7) - decoded(skylake_server(), 0xE7) == {"avx512fp16"}
+    assert "avx512fp16" not in decoded({**leaves, 7: (0, leaves[7][1] & ~(1 << 31), 0, 1 << 23)}, 0xE7)
+    assert "avx512fp16" not in decoded(leaves, 0x07)
+
+
 def test_an_old_processor_has_few_leaves() -> None:
     leaves: Leaves = {0: (1, 0, 0, 0), 1: (0, 0, 1, 0), 0x80000000: (0, 0, 0, 0)}
     assert decoded(leaves, None) == {"sse3"}

@@ -11,16 +11,16 @@ from typing import Final
 
 from vyre.adapters.cpu.llvm.writer import Writer
 
-_SUFFIX: Final = {"float": "f32", "double": "f64"}
+_SUFFIX: Final = {"half": "f16", "float": "f32", "double": "f64"}
 FRACTION: Final = {"float": 23, "double": 52}
 """The number of stored fraction bits of each floating-point type."""
-WORD: Final = {"float": "i32", "double": "i64"}
+WORD: Final = {"half": "i16", "float": "i32", "double": "i64"}
 """The integer type with the bits of each floating-point type."""
 
 
 def width(element: str) -> int:
     """Returns the number of bits of an element type."""
-    return {"float": 32, "double": 64}.get(element) or int(element[1:])
+    return int(WORD.get(element, element)[1:])
 
 
 class Instructions:
@@ -47,6 +47,10 @@ class Instructions:
     def real(self, element: str, value: float) -> str:
         """Returns a floating-point constant whose value the type holds exactly."""
         return self._constant(element, f"0x{_f64_bits(value):016X}")
+
+    def half(self, bits: int) -> str:
+        """Returns a constant of the LLVM type ``half`` by its bits."""
+        return self._constant("half", f"0xH{bits:04X}")
 
     def truth(self, value: bool) -> str:
         """Returns a constant of type i1."""

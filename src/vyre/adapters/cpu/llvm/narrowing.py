@@ -1,17 +1,21 @@
 """Narrow values: ``pack``, ``unpack`` and ``narrow``; loads and stores of narrow elements share the first two.
 
 A half is converted by integer arithmetic and one addition: not every CPU converts halves, and those that convert bf16
-flush subnormal numbers.
+flush subnormal numbers.  A processor that computes with halves converts them, too.  Then an operator of f32 whose
+operands are halves is that of halves where its result becomes one: 24 bits of precision are at least 2 * 11 + 2, so
+that two roundings are as one.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from vyre.adapters.cpu.llvm import floating
 from vyre.adapters.cpu.llvm.context import Kernel
 from vyre.adapters.cpu.llvm.instructions import Instructions
-from vyre.adapters.cpu.llvm.lifting import lift
-from vyre.adapters.cpu.llvm.values import Value, literal
+from vyre.adapters.cpu.llvm.lifting import Lifted, lift
+from vyre.adapters.cpu.llvm.values import Rounding, Value, literal
+from vyre.domain.ir.operators import BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar
 
@@ -20,6 +24,7 @@ F32_INFINITY: Final = 0x7F80_0000
 F16_INFINITY: Final = 0x7C00
 F16_NAN: Final = 0x7E00
 BF16_NAN: Final = 0x7FC0
+_ROUNDED_ONCE: Final = frozenset({BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.DIV, UnaryOp.SQRT})
 _REBIAS: Final = (127 - 15) << 23
 """The exponent field of an f32 is greater by this than that of an f16 of equal value."""
 
@@ -29,6 +34,11 @@ def pack(k: Kernel, dtype: ScalarType, a: Value) -> Value:
     if a.number is not None:
         return literal(_S.U32, scalar.pack(dtype, a.number))
     lifted = lift(k, a)
+    if dtype is _S.F16 and k.options.halves:
+        ins, half = lifted.ins, _rounded(k, lifted.ins, a)
+        nan = ins.compare("uno", "half", half, half)
+        bits = ins.select("i16", nan, ins.number("i16", F16_NAN), ins.bits("half", half))
+        return lifted.value(_S.U32, ins.convert("zext", "i16", "i32", bits))
     return lifted.value(_S.U32, pack_bits(lifted.ins, dtype, lifted.operands[0]))
 
 
@@ -37,12 +47,51 @@ def unpack(k: Kernel, dtype: ScalarType, a: Value) -> Value:
     if a.number is not None:
         return literal(dtype.widened, scalar.unpack(dtype, a.number))
     lifted = lift(k, a)
+    if dtype is _S.F16 and k.options.halves:
+        ins, (word,) = lifted.ins, lifted.operands
+        return _widened(k, lifted, ins.from_bits("half", ins.convert("trunc", "i32", "i16", word)))
     return lifted.value(dtype.widened, unpack_bits(lifted.ins, dtype, lifted.operands[0]))
 
 
 def narrow(k: Kernel, dtype: ScalarType, a: Value) -> Value:
     """Returns the value that a load gives after a store of ``a``, of ``dtype.widened``, into a ``dtype`` element."""
+    if dtype is _S.F16 and k.options.halves and a.number is None:
+        lifted = lift(k, a)
+        return _widened(k, lifted, _rounded(k, lifted.ins, a))
     return unpack(k, dtype, pack(k, dtype, a))
+
+
+def _widened(k: Kernel, lifted: Lifted, half: str) -> Value:
+    wide = lifted.ins.convert("fpext", "half", "float", half)
+    k.halves[wide] = half
+    return lifted.value(_S.F32, wide)
+
+
+def note_rounding(k: Kernel, ins: Instructions, op: BinaryOp | UnaryOp, result: Value, *operands: Value) -> None:
+    """Notes that the result of an operator of halves may become a half by one rounding."""
+    if k.options.halves and op in _ROUNDED_ONCE and result.dtype is _S.F32:
+        halves = tuple(half for operand in operands if (half := _half(k, ins, operand)) is not None)
+        if len(halves) == len(operands):
+            k.roundings[result.operand] = Rounding(op, halves)
+
+
+def _half(k: Kernel, ins: Instructions, a: Value) -> str | None:
+    """Returns an f32 that is certainly a half as one, a scalar or a vector as ``ins`` takes it."""
+    if a.number is not None:
+        bits = scalar.pack(_S.F16, a.number)
+        return ins.half(bits) if scalar.unpack(_S.F16, bits) == a.number else None
+    half = k.halves.get(a.operand)
+    return k.splat("half", half) if half is not None and a.is_uniform and ins.lanes is not None else half
+
+
+def _rounded(k: Kernel, ins: Instructions, a: Value) -> str:
+    """Returns an f32 rounded to a half; ``ins`` takes it as it is."""
+    rounding = k.roundings.get(a.operand)
+    if rounding is None:
+        return ins.convert("fptrunc", "float", "half", a.operand)
+    if isinstance(rounding.op, BinaryOp):
+        return floating.binary(ins, rounding.op, "half", *rounding.operands)
+    return floating.unary(ins, rounding.op, "half", *rounding.operands)
 
 
 def pack_bits(ins: Instructions, target: ScalarType, a: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from vyre.adapters.cpu.llvm import division, floating, functions, integer
+from vyre.adapters.cpu.llvm import division, floating, functions, integer, narrowing
 from vyre.adapters.cpu.llvm.context import Kernel
 from vyre.adapters.cpu.llvm.conversion import cast
 from vyre.adapters.cpu.llvm.instructions import Instructions
@@ -48,7 +48,9 @@ def binary(k: Kernel, op: BinaryOp, a: Value, b: Value) -> Value:
         lifted = lift(k, a, b)
         if op in COMPARISONS:
             return _compared(k, lifted, floating.compare(lifted.ins, op, element, *lifted.operands))
-        return lifted.value(result, floating.binary(lifted.ins, op, element, *lifted.operands))
+        found = lifted.value(result, floating.binary(lifted.ins, op, element, *lifted.operands))
+        narrowing.note_rounding(k, lifted.ins, op, found, a, b)
+        return found
     if op in COUNTED:
         b = _count(k, a.dtype, b)
     short = _without_instruction(op, a, b) or _affine(k, op, a, b)
@@ -194,7 +196,9 @@ def unary(k: Kernel, op: UnaryOp, a: Value) -> Value:
     if op in floating.CLASSIFICATIONS:
         return lifted.value(result, floating.classify(ins, op, element, x))
     if a.dtype.is_float:
-        return lifted.value(result, floating.unary(ins, op, element, x))
+        found = lifted.value(result, floating.unary(ins, op, element, x))
+        narrowing.note_rounding(k, ins, op, found, a)
+        return found
     return lifted.value(result, integer.unary(ins, op, element, x, signed=a.dtype.is_signed))
 
 

@@ -19,6 +19,7 @@ class EmitOptions(NamedTuple):
     ``joined`` promises a grid with one axis, and lets a vector hold lanes of several workgroups (see ``can_join``).
     ``predicated`` says that the processor has scatters, and masks for elements of every size; other code, in
     which loops that lanes leave one by one keep masks as words, runs everywhere as well, but not as fast.
+    ``halves`` says that it has the operators of f16, which other processors would be slow to imitate.
     ``slow_gathers`` says that the processor takes longer for a gather than for a load of each element: lanes that load
     consecutive elements then read them in one piece.  ``located`` names the places of statements in the source; the
     machine code is the same.
@@ -31,6 +32,7 @@ class EmitOptions(NamedTuple):
     wide: bool = False
     joined: bool = False
     predicated: bool = True
+    halves: bool = False
     slow_gathers: bool = False
     located: bool = False
     passes: str = ""

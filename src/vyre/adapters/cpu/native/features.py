@@ -52,6 +52,11 @@ class CpuFeatures(NamedTuple):
         """Whether there are scatters, and masks for elements of every size: those of the AVX-512 instruction sets."""
         return self.vector_bits >= 512
 
+    @property
+    def computes_f16(self) -> bool:
+        """Whether there are the operators of f16 itself: those of AVX512-FP16."""
+        return "avx512fp16" in self.features
+
     def lacks(self, needed: CpuFeatures) -> tuple[str, ...]:
         """Returns what code compiled for ``needed`` may use that a processor of these features does not have.
 
@@ -140,11 +145,12 @@ _X86: Final[Mapping[str, _Leaf]] = {
     "gfni": _Leaf(7, 2, 8),
     "avx512vnni": _Leaf(7, 2, 11, _AVX512),
     "avx512bitalg": _Leaf(7, 2, 12, _AVX512),
+    "avx512fp16": _Leaf(7, 3, 23, _AVX512),
     "avx512vpopcntdq": _Leaf(7, 2, 14, _AVX512),
     "sahf": _Leaf(0x80000001, 2, 0),
     "lzcnt": _Leaf(0x80000001, 2, 5),
 }
-"""The features that help compiled kernels.  The conversions of AVX512-BF16 flush subnormal numbers and are left out."""
+"""The features that help compiled kernels.  AVX512-BF16 and AVX10.2 flush subnormal bf16 numbers and are left out."""
 
 _SLOW_GATHERS: Final = frozenset(("AuthenticAMD", "HygonGenuine"))
 """The makers of processors with AVX2 of which all generations so far, Zen 1 to 5, run gathers as microprograms."""
@@ -154,6 +160,7 @@ _NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "f16c": ("avx",),
     "avx2": ("avx",),
     "avx512f": ("avx2", "fma", "f16c"),
+    "avx512fp16": ("avx512bw", "avx512dq", "avx512vl"),
 }
 _FULL_512: Final = frozenset(("avx512f", "avx512bw", "avx512dq", "avx512vl"))
 _FEATURE_BITS: Final[Mapping[str, int]] = {
@@ -281,6 +288,7 @@ _KERNEL_NAMES: Final[Mapping[str, str]] = {
     "avx512vbmi2": "avx512_vbmi2",
     "avx512vnni": "avx512_vnni",
     "avx512bitalg": "avx512_bitalg",
+    "avx512fp16": "avx512_fp16",
     "avx512vpopcntdq": "avx512_vpopcntdq",
 }
 """Linux's names where they differ from LLVM's.  Linux lists what it saves only."""

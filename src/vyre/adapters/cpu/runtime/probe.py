@@ -33,6 +33,7 @@ def profile_of(features: CpuFeatures, options: CpuOptions, system: str = sys.pla
         supports_specialization_constants=True,
         stores_f16=True,
         stores_bf16=True,
+        supports_f16=features.computes_f16,
         supports_trap_propagation=True,
         supports_grid_sync=True,
         allows_host_grid_sync_split=True,

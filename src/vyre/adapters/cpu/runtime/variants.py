@@ -57,6 +57,7 @@ def variants_of(inputs: VariantInputs, sink: DecisionSink | None) -> Variants:
         lanes=decide(sink, vector_width, single).lanes,
         counting=inputs.counting,
         predicated=inputs.features.is_predicated,
+        halves=inputs.features.computes_f16,
         slow_gathers=inputs.features.slow_gathers,
         exclusive=alone and bool(atomic_uses(program)),
         passes=inputs.passes,

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from vyre.domain.errors import BackendUnavailable, InvalidConfig, UnsupportedFeature
 from vyre.domain.identity_enum import IdentityEnum
+from vyre.domain.ir.types import ScalarType
 from vyre.policies.record import U32, record, verdict
 
 PtxVersion = tuple[int, int]
@@ -34,6 +35,9 @@ BASE_VERSIONS: Final[dict[int, PtxVersion]] = {
 }
 """The lowest PTX version of each target, by the number of the target (90 for sm_90)."""
 _TARGETS: Final = sorted(BASE_VERSIONS)
+
+COMPUTES_FROM: Final = {ScalarType.F16: 53, ScalarType.BF16: 90}
+"""The first target that adds and multiplies 16-bit floats; the lowest PTX version of a target includes it."""
 
 
 class Feature(IdentityEnum):

@@ -32,6 +32,7 @@ Positions: TypeAlias = "NDArray[np.int64] | None"
 _RECENT: Final = 1 << 12
 """Instructions after which a lane that has polled does something else."""
 _NOISE: Final[dict[np.dtype[Any], tuple[type[np.unsignedinteger[Any]], int, int]]] = {
+    np.dtype(np.float16): (np.uint16, 0x7E00, 0x81FF),
     np.dtype(np.float32): (np.uint32, 0x7FC0_0000, 0x803F_FFFF),
     np.dtype(np.float64): (np.uint64, 0x7FF8_0000_0000_0000, 0x8007_FFFF_FFFF_FFFF),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.decisions.ptxas_hazard_table import Fence
+from vyre.adapters.cuda.ptx import halves
 from vyre.adapters.cuda.ptx.floating import ONE, bits_of, canonical, new
 from vyre.adapters.cuda.ptx.integer import IntegerWriter
 from vyre.adapters.cuda.ptx.operands import Immediate, Register, hexadecimal
@@ -166,9 +167,10 @@ def loaded(w: Writer, element: ScalarType, raw: Register) -> Value:
         case _S.BOOL | _S.BOOL8:
             return new(w, _S.BOOL, "setp.ne.u32", raw, 0)
         case _S.F16:
-            return new(w, _S.F32, "cvt.f32.f16", raw)
+            return Value(w.emit("f", "cvt.f32.f16", raw), _S.F32, half=Value(raw, element))
         case _S.BF16:
-            return new(w, _S.F32, "mov.b32", w.emit("r", "shl.b32", raw, 16))
+            bits = w.emit("r", "shl.b32", raw, 16)
+            return Value(w.emit("f", "mov.b32", bits), _S.F32, half=Value(raw, element))
         case _:
             return Value(raw, element.widened)
 
@@ -178,12 +180,15 @@ def storable(w: Writer, element: ScalarType, value: Value) -> Register:
     match element:
         case _S.BOOL | _S.BOOL8:
             return w.emit("r", "selp.b32", 1, 0, in_register(w, value))
+        case _S.F16 | _S.BF16 if (half := halves.rounded(w, element, value)) is not None:
+            stored = halves.canonical(w, element, half)
+            return stored if element is _S.F16 else w.emit("r", "cvt.u32.u16", stored)
         case _S.F16:
             half = w.emit("h", "cvt.rn.f16.f32", in_register(w, value))
             if value.number:
                 return half
             nan = w.emit("p", "setp.nan.f32", value.operand, value.operand)
-            return w.emit("h", "selp.b16", Immediate("0x7E00"), half, nan)
+            return w.emit("h", "selp.b16", halves.NAN[element], half, nan)
         case _S.BF16:
             return _bf16(w, value)
         case _S.F32 | _S.F64:
@@ -206,4 +211,4 @@ def _bf16(w: Writer, value: Value) -> Register:
         return upper
     x = in_register(w, value)
     nan = w.emit("p", "setp.nan.f32", x, x)
-    return w.emit("r", "selp.b32", Immediate("0x7FC0"), upper, nan)
+    return w.emit("r", "selp.b32", halves.NAN[_S.BF16], upper, nan)

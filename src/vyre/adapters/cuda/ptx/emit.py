@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.decisions.ptx_target import Feature, TargetInputs, select_target
-from vyre.adapters.cuda.ptx import abi, barriers, memory
+from vyre.adapters.cuda.ptx import abi, barriers, halves, memory
 from vyre.adapters.cuda.ptx.context import Kernel
 from vyre.adapters.cuda.ptx.kernel import EmittedKernel, EmittedModule
 from vyre.adapters.cuda.ptx.mailbox import BOARD, Mailbox
@@ -69,7 +69,7 @@ def sites(
     """
     first, found = HEADER_LINES + 1, {}
     for text, kernel, k, ahead in _written(program, options, spec, None, traced=True):
-        starts = list(accumulate((line.count("\n") + 1 for line in k.w.body), initial=first + ahead))
+        starts = list(accumulate((line.count("\n") + 1 if line else 0 for line in k.w.body), initial=first + ahead))
         bindings = tuple((b.name, element_of(b).size) for b in abi.pointer_bindings(program))
         shared = [Area(name, at, element_of(k.buffers[name]).size) for name, at in k.shared.offsets.items()]
         found[kernel.entry] = KernelSites(
@@ -159,6 +159,7 @@ def _kernel(
     write_body(k, program.body)
     if mailbox is not None:
         mailbox.end()
+    halves.drop_unread(k.w)
     features = abi.Features(
         trap=k.uses_trap,
         barrier=k.uses_grid_barrier,
@@ -183,7 +184,7 @@ def _kernel(
     lines += [")", f".reqntid {x}, {y}, {z}", "{"]
     before = [*w.declarations(), *w.arrays, *(() if k.shared.dynamic else shared), *board, *head, *w.prologue]
     ahead = sum(line.count("\n") + 1 for line in (*lines, *before))
-    lines += [line if line.endswith(":") else f"\t{line}" for line in (*before, *w.body, "ret;")]
+    lines += [line if line.endswith(":") else f"\t{line}" for line in (*before, *filter(None, w.body), "ret;")]
     lines.append("}\n")
     kernel = EmittedKernel(
         entry,

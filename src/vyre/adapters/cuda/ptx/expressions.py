@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from vyre.adapters.cuda.ptx import atomics, conversion, division, floating, integer, memory, narrowing, subgroups
+from vyre.adapters.cuda.ptx import (
+    atomics,
+    conversion,
+    division,
+    floating,
+    halves,
+    integer,
+    memory,
+    narrowing,
+    subgroups,
+)
 from vyre.adapters.cuda.ptx.context import Kernel
 from vyre.adapters.cuda.ptx.values import Value, counted, in_register, literal
 from vyre.adapters.cuda.ptx.writer import CLASS_OF
@@ -95,7 +105,9 @@ def _written(k: Kernel, expr: ir.Expr) -> Value:
 
 def _operation(k: Kernel, op: BinaryOp, left: Value, right: Value) -> Value:
     if left.dtype.is_float:
-        return floating.BINARY[op](k.w, left, right)
+        result = floating.BINARY[op](k.w, left, right)
+        result.rounding = halves.rounding_of(k.options.target, op, left, right)
+        return result
     if left.dtype is _S.BOOL:
         return _logic(k, op, left, right)
     if right.bits is not None and op in _DIVISIONS and k.options.switches.constant_division:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from vyre.adapters.cuda.ptx import halves
 from vyre.adapters.cuda.ptx.conversion import halfword_of_bf16, loaded
-from vyre.adapters.cuda.ptx.operands import Immediate, Register
-from vyre.adapters.cuda.ptx.values import Value, immediate, in_register, literal
+from vyre.adapters.cuda.ptx.operands import Register
+from vyre.adapters.cuda.ptx.values import Rounding, Value, immediate, in_register, literal
 from vyre.adapters.cuda.ptx.writer import Writer
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar
@@ -14,7 +15,6 @@ from vyre.domain.numerics import scalar
 _S = ScalarType
 PACKING_FROM: Final = 80
 """The first target that converts to bf16, two numbers in one instruction."""
-_NAN: Final = {_S.F16: Immediate("0x7E00"), _S.BF16: Immediate("0x7FC0")}
 
 
 def narrow(w: Writer, target: int, element: ScalarType, x: Value) -> Value:
@@ -25,11 +25,18 @@ def narrow(w: Writer, target: int, element: ScalarType, x: Value) -> Value:
     if x.bits is not None:
         return literal(x.dtype, scalar.narrow(element, x.bits))
     match element:
+        case _S.F16 | _S.BF16 if (half := halves.rounded(w, element, x)) is not None:
+            value = loaded(w, element, half if element is _S.F16 else w.emit("r", "cvt.u32.u16", half))
+            value.half = Value(half, element)
+            value.rounding = Rounding(element, "", (value.half,))
+            return value
         case _S.F16:
             half = w.emit("h", "cvt.rn.f16.f32", x.operand)
-            return Value(w.emit("f", "cvt.f32.f16", half), _S.F32, number=x.number)
+            return Value(w.emit("f", "cvt.f32.f16", half), _S.F32, number=x.number, half=Value(half, element))
         case _S.BF16:
-            return _rounded_to_bf16(w, target, x)
+            value = _rounded_to_bf16(w, target, x)
+            value.half = Value(value.operand, element)
+            return value
         case _:
             return _low_bits(w, element, in_register(w, x))
 
@@ -57,6 +64,8 @@ def pack(w: Writer, target: int, element: ScalarType, x: Value) -> Value:
     """Returns the bits of an ``element`` that holds ``x``, as a u32."""
     if x.bits is not None:
         return literal(_S.U32, scalar.pack(element, x.bits))
+    if (half := halves.rounded(w, element, x)) is not None:
+        return Value(w.emit("r", "cvt.u32.u16", halves.canonical(w, element, half)), _S.U32)
     match element:
         case _S.F16:
             bits = w.emit("r", "cvt.u32.u16", w.emit("h", "cvt.rn.f16.f32", x.operand))
@@ -69,7 +78,7 @@ def pack(w: Writer, target: int, element: ScalarType, x: Value) -> Value:
     if x.number:
         return Value(bits, _S.U32)
     nan = w.emit("p", "setp.nan.f32", x.operand, x.operand)
-    return Value(w.emit("r", "selp.b32", _NAN[element], bits, nan), _S.U32)
+    return Value(w.emit("r", "selp.b32", halves.NAN[element], bits, nan), _S.U32)
 
 
 def unpack(w: Writer, element: ScalarType, word: Value) -> Value:
@@ -80,6 +89,8 @@ def unpack(w: Writer, element: ScalarType, word: Value) -> Value:
         case _S.F16:
             return loaded(w, element, w.emit("h", "cvt.u16.u32", word.operand))
         case _S.BF16:
-            return loaded(w, element, in_register(w, word))
+            value = loaded(w, element, in_register(w, word))
+            value.half = Value(value.operand, element)  # the register of the word may be assigned to
+            return value
         case _:
             return _low_bits(w, element, in_register(w, word))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.ptx.operands import Immediate, Register, Word, hexadecimal
 from vyre.adapters.cuda.ptx.writer import CLASS_OF, MOVE, Writer
@@ -16,18 +16,37 @@ class Value:
     """A typed operand.
 
     ``operand`` is the operand as written in an instruction; ``bits`` is the bit pattern of a literal, else None.
-    ``number``: the value is certainly not NaN.
+    ``number``: the value is certainly not NaN.  ``half``: of an f32 that is certainly one of f16 or bf16, that value of
+    its own type, in a register of class h, in the low bits of one of class r, or in the high bits of one of class f.
+    ``rounding``: how else than from the f32 the value of f16 or bf16 is computed to which it rounds.
     """
 
-    __slots__ = ("bits", "dtype", "number", "operand")
+    __slots__ = ("bits", "dtype", "half", "number", "operand", "rounding")
 
     def __init__(
-        self, operand: Register | Immediate, dtype: ScalarType, bits: int | None = None, *, number: bool = False
+        self,
+        operand: Register | Immediate,
+        dtype: ScalarType,
+        bits: int | None = None,
+        *,
+        number: bool = False,
+        half: Value | None = None,
+        rounding: Rounding | None = None,
     ) -> None:
         self.operand: Register | Immediate = operand
         self.dtype: ScalarType = dtype
         self.bits: int | None = bits
         self.number: bool = number
+        self.half: Value | None = half
+        self.rounding: Rounding | None = rounding
+
+
+class Rounding(NamedTuple):
+    """An instruction of f16 or bf16 without its type, and its operands; the operand itself where it is empty."""
+
+    element: ScalarType
+    operation: str
+    operands: tuple[Value, ...]
 
 
 def literal(dtype: ScalarType, bits: int) -> Value:

@@ -52,6 +52,8 @@ class Writer:
         self._names = {kind: registers(kind) for kind in _DECLARED}
         self._labels = 0
         self._once: dict[str, Register] = {}
+        self.computes_halves: bool = False
+        """Whether an instruction of f16 or bf16 has taken the place of some of f32."""
 
     def mark(self, locs: Sequence[SourceLocation | None], buffer: str | None = None) -> None:
         """Records that the next lines of the body are written for a site, if sites are recorded."""

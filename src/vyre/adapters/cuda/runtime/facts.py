@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from vyre.adapters.cuda.codes import Attribute
-from vyre.adapters.cuda.decisions.ptx_target import BASE_VERSIONS, TargetInputs, check_driver, select_target
+from vyre.adapters.cuda.decisions.ptx_target import (
+    BASE_VERSIONS,
+    COMPUTES_FROM,
+    TargetInputs,
+    check_driver,
+    select_target,
+)
 from vyre.adapters.cuda.seam import CudaDriver
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import TimingQuality
 from vyre.domain.errors import BackendUnavailable
 from vyre.domain.frozen import frozen
+from vyre.domain.ir.types import ScalarType
 from vyre.domain.names import BackendId, Dim3
 
 if TYPE_CHECKING:
@@ -161,7 +168,7 @@ def _check(facts: CudaDeviceFacts) -> None:
 def profile_of(facts: CudaDeviceFacts, backend: BackendId, *, native_grid_sync: bool) -> DeviceProfile:
     """Returns the profile of the backend on this device.
 
-    16-bit floats are storage formats: arithmetic is done in f32.  A driver that limits the time of kernels keeps none.
+    A driver that limits the time of kernels keeps none.
     """
     return DeviceProfile(
         backend=backend,
@@ -169,6 +176,8 @@ def profile_of(facts: CudaDeviceFacts, backend: BackendId, *, native_grid_sync: 
         supports_specialization_constants=True,
         stores_f16=True,
         stores_bf16=True,
+        supports_f16=facts.target >= COMPUTES_FROM[ScalarType.F16],
+        supports_bf16=facts.target >= COMPUTES_FROM[ScalarType.BF16],
         supports_trap_propagation=True,
         supports_grid_sync=native_grid_sync and facts.cooperative_launch,
         allows_host_grid_sync_split=True,

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from vyre.adapters.cuda.machine.instructions import halves
 from vyre.adapters.cuda.machine.instructions.integer import ORDERED, comparisons
 from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, Noise, Operation, Rule, Table, unsigned
 from vyre.adapters.lanes import binary, fma
@@ -95,6 +96,7 @@ def _table() -> Table:
         for name, test in _TESTS.items():
             table[f"testp.{name}.{kind}"] = Operation("pred", (kind,), test)
         table |= comparisons(kind, _relations())
+    table |= halves.table(_relations())
     for name, rule in _APPROXIMATE.items():
         table[f"{name}.f32"] = Operation("f32", ("f32",), rule, Noise.APPROXIMATE)
     for name in ("div.approx", "div.full"):

@@ -108,6 +108,9 @@ def _step(rule: Rule, target: int, sources: list[tuple[int, Rule | None]], back:
         result = rule(*[registers[p] if adapt is None else adapt(registers[p]) for p, adapt in sources])
         if noise is Noise.NAN:
             result = frame.launch.nan_noise(result)
+        elif noise is Noise.BFLOAT_NAN:
+            wide = np.left_shift(result, 16, dtype=np.uint32).view(np.float32)
+            result = (frame.launch.nan_noise(wide).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
         elif noise is Noise.APPROXIMATE:
             result = frame.launch.approximation_noise(result)
         registers[target] = result if back is None else back(result)

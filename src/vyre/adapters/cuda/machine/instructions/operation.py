@@ -25,11 +25,12 @@ LANE_DTYPE: Final[dict[str, np.dtype[Any]]] = {
 class Noise(Enum):
     """The part of a result that is unspecified on hardware, and that the machine therefore draws at random.
 
-    NAN: sign and payload of a NaN.  APPROXIMATE: the last place too.
+    NAN: sign and payload of a NaN, BFLOAT_NAN: of one of bf16.  APPROXIMATE: the last place too.
     """
 
     NONE = auto()
     NAN = auto()
+    BFLOAT_NAN = auto()
     APPROXIMATE = auto()
 
 

@@ -73,6 +73,7 @@ CHECK: Final = (
     Group("e-graphs", "check.egraphs:egraphs", 120),
     Group("asynchrony", "check.asynchrony:asynchrony", 60),
     Group("persistent", "check.persistent:persistent", 90),
+    Group("halves", "check.halves:halves", 60),
     Group("checksums", "check.checksums:checksums", 120),
     Group("fault-address", "check.faults:illegal_address", 45),
     Group("fault-instruction", "check.faults:illegal_instruction", 45),

@@ -134,13 +134,8 @@ class CpuEmission:
         _refuse(program)
         features = host()
         width = decide(None, vector_width, vector_inputs(program, features))
-        chosen = EmitOptions(
-            width.lanes,
-            predicated=features.is_predicated,
-            halves=features.computes_f16,
-            slow_gathers=features.slow_gathers,
-            located=True,
-        )
+        chosen = EmitOptions(width.lanes, slow_gathers=features.slow_gathers, located=True)
+        chosen = chosen._replace(predicated=features.is_predicated, halves=features.computes_f16)
         code = emit(program, chosen, spec)
         if options.form != ASSEMBLY:
             return CpuModule(located_llvm(code.text), LLVM, program, code)

@@ -12,7 +12,7 @@ from vyre.adapters.cpu.llvm.group_ids import GroupIds
 from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.adapters.cpu.llvm.places import Places
 from vyre.adapters.cpu.llvm.shapes import Agreement, Shapes
-from vyre.adapters.cpu.llvm.values import SCALAR, Narrow, Rounding, Shape, Value, literal
+from vyre.adapters.cpu.llvm.values import SCALAR, Narrow, Shape, Value, literal
 from vyre.adapters.cpu.llvm.word_masks import WordMasks
 from vyre.adapters.cpu.llvm.writer import Writer
 from vyre.domain.analysis.adjacent_loads import AdjacentLoads, adjacent_loads
@@ -20,6 +20,7 @@ from vyre.domain.analysis.bounds_checks import bounds_facts
 from vyre.domain.analysis.index_flow import IndexFlow
 from vyre.domain.cached import cached_property
 from vyre.domain.ir.expr import Atomic, Literal, Load, Var
+from vyre.domain.ir.operators import BinaryOp, UnaryOp
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.stmt import Barrier, Body, Let, Stmt, Store, operands, walk_statements
 from vyre.domain.ir.types import ScalarType
@@ -185,8 +186,8 @@ class Kernel:
         """The vectors that were extended to vectors of integers, by the operand of the latter."""
         self.halves: Final[dict[str, str]] = {}
         """The values of f16 of their own LLVM type, by the operand of the equal f32."""
-        self.roundings: Final[dict[str, Rounding]] = {}
-        """How the f16 to which an f32 rounds is computed from others, by the operand of the f32."""
+        self.roundings: Final[dict[str, tuple[BinaryOp | UnaryOp, tuple[str, ...]]]] = {}
+        """The operator of f16, with its operands, that gives what an f32 rounds to, by the operand of the f32."""
         self._marks: Final[list[int]] = []
         self._bounds: Final[dict[str, tuple[ScalarType, str, str]]] = {}
         self._pairs: Final[dict[str, tuple[str, str]]] = {}

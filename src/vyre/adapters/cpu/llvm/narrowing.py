@@ -14,7 +14,7 @@ from vyre.adapters.cpu.llvm import floating
 from vyre.adapters.cpu.llvm.context import Kernel
 from vyre.adapters.cpu.llvm.instructions import Instructions
 from vyre.adapters.cpu.llvm.lifting import Lifted, lift
-from vyre.adapters.cpu.llvm.values import Rounding, Value, literal
+from vyre.adapters.cpu.llvm.values import Value, literal
 from vyre.domain.ir.operators import BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar
@@ -72,7 +72,7 @@ def note_rounding(k: Kernel, ins: Instructions, op: BinaryOp | UnaryOp, result: 
     if k.options.halves and op in _ROUNDED_ONCE and result.dtype is _S.F32:
         halves = tuple(half for operand in operands if (half := _half(k, ins, operand)) is not None)
         if len(halves) == len(operands):
-            k.roundings[result.operand] = Rounding(op, halves)
+            k.roundings[result.operand] = op, halves
 
 
 def _half(k: Kernel, ins: Instructions, a: Value) -> str | None:
@@ -86,12 +86,12 @@ def _half(k: Kernel, ins: Instructions, a: Value) -> str | None:
 
 def _rounded(k: Kernel, ins: Instructions, a: Value) -> str:
     """Returns an f32 rounded to a half; ``ins`` takes it as it is."""
-    rounding = k.roundings.get(a.operand)
-    if rounding is None:
+    if a.operand not in k.roundings:
         return ins.convert("fptrunc", "float", "half", a.operand)
-    if isinstance(rounding.op, BinaryOp):
-        return floating.binary(ins, rounding.op, "half", *rounding.operands)
-    return floating.unary(ins, rounding.op, "half", *rounding.operands)
+    op, operands = k.roundings[a.operand]
+    if isinstance(op, BinaryOp):
+        return floating.binary(ins, op, "half", *operands)
+    return floating.unary(ins, op, "half", *operands)
 
 
 def pack_bits(ins: Instructions, target: ScalarType, a: str) -> str:

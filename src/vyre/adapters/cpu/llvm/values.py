@@ -9,7 +9,6 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from vyre.domain.frozen import frozen
-from vyre.domain.ir.operators import BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType
 
 
@@ -60,13 +59,6 @@ class Narrow(NamedTuple):
     operand: str
     bits: int
     is_signed: bool
-
-
-class Rounding(NamedTuple):
-    """An operator of f16 and its operands, of the LLVM type ``half``: scalars, or vectors."""
-
-    op: BinaryOp | UnaryOp
-    operands: tuple[str, ...]
 
 
 def literal(dtype: ScalarType, bits: int) -> Value:

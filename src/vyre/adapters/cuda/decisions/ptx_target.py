@@ -36,7 +36,7 @@ BASE_VERSIONS: Final[dict[int, PtxVersion]] = {
 """The lowest PTX version of each target, by the number of the target (90 for sm_90)."""
 _TARGETS: Final = sorted(BASE_VERSIONS)
 
-COMPUTES_FROM: Final = {ScalarType.F16: 53, ScalarType.BF16: 90}
+HALF_FROM: Final = {ScalarType.F16: 53, ScalarType.BF16: 90}
 """The first target that adds and multiplies 16-bit floats; the lowest PTX version of a target includes it."""
 
 

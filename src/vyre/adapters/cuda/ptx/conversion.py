@@ -167,12 +167,13 @@ def loaded(w: Writer, element: ScalarType, raw: Register) -> Value:
         case _S.BOOL | _S.BOOL8:
             return new(w, _S.BOOL, "setp.ne.u32", raw, 0)
         case _S.F16:
-            return Value(w.emit("f", "cvt.f32.f16", raw), _S.F32, half=Value(raw, element))
+            value = new(w, _S.F32, "cvt.f32.f16", raw)
         case _S.BF16:
-            bits = w.emit("r", "shl.b32", raw, 16)
-            return Value(w.emit("f", "mov.b32", bits), _S.F32, half=Value(raw, element))
+            value = new(w, _S.F32, "mov.b32", w.emit("r", "shl.b32", raw, 16))
         case _:
             return Value(raw, element.widened)
+    value.half = Value(raw, element)
+    return value
 
 
 def storable(w: Writer, element: ScalarType, value: Value) -> Register:

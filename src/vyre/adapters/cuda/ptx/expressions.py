@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from vyre.adapters.cuda.ptx import (
-    atomics,
-    conversion,
-    division,
-    floating,
-    halves,
-    integer,
-    memory,
-    narrowing,
-    subgroups,
-)
+from vyre.adapters.cuda.ptx import atomics, conversion, division, floating, integer, memory, narrowing, subgroups
 from vyre.adapters.cuda.ptx.context import Kernel
+from vyre.adapters.cuda.ptx.halves import rounding_of
 from vyre.adapters.cuda.ptx.values import Value, counted, in_register, literal
 from vyre.adapters.cuda.ptx.writer import CLASS_OF
 from vyre.domain.ir import nodes as ir
@@ -106,7 +97,7 @@ def _written(k: Kernel, expr: ir.Expr) -> Value:
 def _operation(k: Kernel, op: BinaryOp, left: Value, right: Value) -> Value:
     if left.dtype.is_float:
         result = floating.BINARY[op](k.w, left, right)
-        result.rounding = halves.rounding_of(k.options.target, op, left, right)
+        result.rounding = rounding_of(k.options.target, op, left, right)
         return result
     if left.dtype is _S.BOOL:
         return _logic(k, op, left, right)

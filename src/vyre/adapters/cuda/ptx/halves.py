@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from typing import Final
 
-from vyre.adapters.cuda.decisions.ptx_target import COMPUTES_FROM
+from vyre.adapters.cuda.decisions.ptx_target import HALF_FROM
 from vyre.adapters.cuda.ptx.operands import Immediate, Register
 from vyre.adapters.cuda.ptx.values import Rounding, Value
 from vyre.adapters.cuda.ptx.writer import Writer
@@ -28,12 +28,9 @@ _UNREAD: Final = re.compile(r"(?:(?:add|sub|mul)\.rn\.f32|cvt\.(?:f32\.f16|u32\.
 
 
 def rounding_of(target: int, op: BinaryOp, left: Value, right: Value) -> Rounding | None:
-    """Returns how the result of an operator of f32 is computed where it is narrowed to the type of both operands.
-
-    ``target`` is the number of the sm.  None: by rounding the f32.
-    """
+    """Returns how a result of f32 is computed where it becomes a value of its operands' type; None: by rounding it."""
     element = next((x.half.dtype for x in (left, right) if x.half is not None), None)
-    if op not in _OPERATIONS or element is None or target < COMPUTES_FROM[element]:
+    if op not in _OPERATIONS or element is None or target < HALF_FROM[element]:
         return None
     both = _is_of(element, left) and _is_of(element, right)
     return Rounding(element, _OPERATIONS[op], (left, right)) if both else None
@@ -51,8 +48,8 @@ def rounded(w: Writer, element: ScalarType, x: Value) -> Register | None:
     if rounding is None or rounding.element is not element:
         return None
     w.computes_halves = True
-    operands = [_register(w, element, operand) for operand in rounding.operands]
-    return w.emit("h", f"{rounding.operation}.{element.text}", *operands) if rounding.operation else operands[0]
+    first, *others = (_register(w, element, operand) for operand in rounding.operands)
+    return w.emit("h", f"{rounding.operation}.{element.text}", first, *others) if others else first
 
 
 def _register(w: Writer, element: ScalarType, x: Value) -> Register:

@@ -29,16 +29,16 @@ def narrow(w: Writer, target: int, element: ScalarType, x: Value) -> Value:
             value = loaded(w, element, half if element is _S.F16 else w.emit("r", "cvt.u32.u16", half))
             value.half = Value(half, element)
             value.rounding = Rounding(element, "", (value.half,))
-            return value
         case _S.F16:
             half = w.emit("h", "cvt.rn.f16.f32", x.operand)
-            return Value(w.emit("f", "cvt.f32.f16", half), _S.F32, number=x.number, half=Value(half, element))
+            value = loaded(w, element, half)
+            value.number = x.number
         case _S.BF16:
             value = _rounded_to_bf16(w, target, x)
             value.half = Value(value.operand, element)
-            return value
         case _:
             return _low_bits(w, element, in_register(w, x))
+    return value
 
 
 def _low_bits(w: Writer, element: ScalarType, x: Register) -> Value:

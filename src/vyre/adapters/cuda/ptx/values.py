@@ -24,21 +24,14 @@ class Value:
     __slots__ = ("bits", "dtype", "half", "number", "operand", "rounding")
 
     def __init__(
-        self,
-        operand: Register | Immediate,
-        dtype: ScalarType,
-        bits: int | None = None,
-        *,
-        number: bool = False,
-        half: Value | None = None,
-        rounding: Rounding | None = None,
+        self, operand: Register | Immediate, dtype: ScalarType, bits: int | None = None, *, number: bool = False
     ) -> None:
         self.operand: Register | Immediate = operand
         self.dtype: ScalarType = dtype
         self.bits: int | None = bits
         self.number: bool = number
-        self.half: Value | None = half
-        self.rounding: Rounding | None = rounding
+        self.half: Value | None = None
+        self.rounding: Rounding | None = None
 
 
 class Rounding(NamedTuple):

@@ -5,13 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from vyre.adapters.cuda.codes import Attribute
-from vyre.adapters.cuda.decisions.ptx_target import (
-    BASE_VERSIONS,
-    COMPUTES_FROM,
-    TargetInputs,
-    check_driver,
-    select_target,
-)
+from vyre.adapters.cuda.decisions.ptx_target import BASE_VERSIONS, HALF_FROM, TargetInputs, check_driver, select_target
 from vyre.adapters.cuda.seam import CudaDriver
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import TimingQuality
@@ -176,8 +170,8 @@ def profile_of(facts: CudaDeviceFacts, backend: BackendId, *, native_grid_sync: 
         supports_specialization_constants=True,
         stores_f16=True,
         stores_bf16=True,
-        supports_f16=facts.target >= COMPUTES_FROM[ScalarType.F16],
-        supports_bf16=facts.target >= COMPUTES_FROM[ScalarType.BF16],
+        supports_f16=facts.target >= HALF_FROM[ScalarType.F16],
+        supports_bf16=facts.target >= HALF_FROM[ScalarType.BF16],
         supports_trap_propagation=True,
         supports_grid_sync=native_grid_sync and facts.cooperative_launch,
         allows_host_grid_sync_split=True,

@@ -85,6 +85,7 @@ class Speculation(Closing):
         works: list[BoundWork] = []
         for role, step in zip(("prefilter", "confirm", "commit"), steps, strict=True):
             expect(role, step, Step, "a Step", InvalidInput)
+            _need(not step.after, f"{role} is to run after other steps", "leave `after` out: the order is given.")
             made = step if role == "prefilter" else _over_tiles(step, tiles)
             works.append(bound_step(Listed(role, made), services.bind))
         parts = _parts(works, tiles, passed.buffer, confirmed.buffer)

@@ -311,6 +311,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "a commit that is zeroed": (with_("commit", program=Program.from_text(ZEROED)), "sets to zero for all tiles"),
     "a timeout of the commit": (with_("commit", config=DispatchConfig(timeout_s=1.0)), "has a timeout"),
+    "another order": (with_("commit", after=(Step(CASE.programs()[0]),)), "commit is to run after other steps"),
     "another grid": (with_("confirm", grid=7), "7 workgroups along x for 12 tiles"),
     "a grid in memory": (
         lambda session, given: with_("commit", grid=vyre.Indirect(resident(3)(session), 1))(session, given),

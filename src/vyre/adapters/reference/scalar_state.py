@@ -113,10 +113,8 @@ class Workgroup:
 
     def global_id(self, lane: int) -> Dim3:
         """Returns the global id of a lane along x, y, z, each modulo 2^32."""
-        x, y, z = (
-            (g * w + i) & _U32 for g, w, i in zip(self.group, self.launch.workgroup, self.local_id(lane), strict=True)
-        )
-        return x, y, z
+        (a, b, c), (x, y, z) = self.group, self.launch.workgroup
+        return (a * x + lane % x) & _U32, (b * y + lane // x % y) & _U32, (c * z + lane // (x * y)) & _U32
 
     def place(self, lane: int) -> LanePlace:
         """Returns the place of a lane in the grid."""

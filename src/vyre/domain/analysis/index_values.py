@@ -303,16 +303,10 @@ class Values:
                 return self.constant(a.constant & b.constant)
         return self._commuted(BinaryOp.BIT_AND, a, b, max(a.align, b.align))
 
-    def _or(self, a: Value, b: Value) -> Value:
-        return self._united(BinaryOp.BIT_OR, a, b, min(a.align, b.align))
-
-    def _xor(self, a: Value, b: Value) -> Value:
-        return self._united(BinaryOp.BIT_XOR, a, b, min(a.align, b.align))
-
-    def _united(self, op: BinaryOp, a: Value, b: Value, align: int) -> Value:
+    def _united(self, op: BinaryOp, a: Value, b: Value) -> Value:
         if b.high.bit_length() <= a.align or a.high.bit_length() <= b.align:
             return self.add(a, b)  # no bit is set in both
-        return self._commuted(op, a, b, align)
+        return self._commuted(op, a, b, min(a.align, b.align))
 
     def _shift_left(self, a: Value, b: Value) -> Value:
         if b.is_constant:
@@ -336,9 +330,6 @@ class Values:
             return b
         return a if b.high <= a.low else self._commuted(BinaryOp.MAX, a, b, min(a.align, b.align))
 
-    def _difference(self, a: Value, b: Value) -> Value:
-        return self._commuted(BinaryOp.ABS_DIFF, a, b)
-
     def _saturating_add(self, a: Value, b: Value) -> Value:
         return self.add(a, b) if a.high + b.high <= U32_MAX else self._commuted(BinaryOp.SATURATING_ADD, a, b)
 
@@ -347,9 +338,6 @@ class Values:
 
     def _saturating_multiply(self, a: Value, b: Value) -> Value:
         return self._multiply(a, b) if a.high * b.high <= U32_MAX else self._commuted(BinaryOp.SATURATING_MUL, a, b)
-
-    def _multiply_high(self, a: Value, b: Value) -> Value:
-        return self._commuted(BinaryOp.MUL_HIGH, a, b)
 
 
 def _order(term: tuple[Atom, int]) -> int:
@@ -371,15 +359,15 @@ _BINARY: Final[dict[BinaryOp, Callable[[Values, Value, Value], Value]]] = {
     BinaryOp.DIV: Values._divide,
     BinaryOp.MOD: Values._remainder,
     BinaryOp.BIT_AND: Values._and,
-    BinaryOp.BIT_OR: Values._or,
-    BinaryOp.BIT_XOR: Values._xor,
+    BinaryOp.BIT_OR: lambda v, a, b: v._united(BinaryOp.BIT_OR, a, b),
+    BinaryOp.BIT_XOR: lambda v, a, b: v._united(BinaryOp.BIT_XOR, a, b),
     BinaryOp.SHL: Values._shift_left,
     BinaryOp.SHR: Values._shift_right,
     BinaryOp.MIN: Values._minimum,
     BinaryOp.MAX: Values._maximum,
-    BinaryOp.ABS_DIFF: Values._difference,
+    BinaryOp.ABS_DIFF: lambda v, a, b: v._commuted(BinaryOp.ABS_DIFF, a, b),
     BinaryOp.SATURATING_ADD: Values._saturating_add,
     BinaryOp.SATURATING_SUB: Values._saturating_subtract,
     BinaryOp.SATURATING_MUL: Values._saturating_multiply,
-    BinaryOp.MUL_HIGH: Values._multiply_high,
+    BinaryOp.MUL_HIGH: lambda v, a, b: v._commuted(BinaryOp.MUL_HIGH, a, b),
 }

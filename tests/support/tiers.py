@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 MARKS: Final = ("slow", "thorough")
-CASES: Final = 3
+CASES: Final = 4
 """The number of cases that stay of every quick test, if it has so many."""
-SHARE: Final = 30
+SHARE: Final = 20
 """One in so many of a quick test's further cases stays."""
-BUDGET_S: Final = 0.4
+BUDGET_S: Final = 0.5
 """Seconds that the cases of one test may take together, on the machine that measured them."""
 RECORD: Final = Path(__file__).with_name("test_seconds.json")
 """Maps each test that exceeds the budget to the seconds that one of its cases takes, as JSON.

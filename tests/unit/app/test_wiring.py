@@ -25,6 +25,7 @@ from vyre.domain.dialects.operations import Dialect, Lowering, Operation
 from vyre.domain.ir.text_parser import parse_definition
 from vyre.ports.support import NullTelemetry
 from vyre.testing.fakes import MemoryArtifactStore
+from vyre.testing.recording_telemetry import RecordingTelemetry
 
 X: Final = np.arange(8, dtype=np.uint32)
 MADE_S: Final = 1_000_000_000
@@ -243,6 +244,19 @@ def test_a_double_alone_is_used(
             code = main(case.command.split())
         assert code == 0, capsys.readouterr()
         assert asked, "by the command line"
+
+
+def test_called_kernels_run_on_the_container_only_while_it_is_applied() -> None:
+    telemetry = RecordingTelemetry()
+    container = Container(backend_name="reference", cache=False, telemetry=telemetry)
+    x = X.copy()
+    doubled(x)  # the session of the process is open from now on
+    for calls in (1, 2):
+        with container.applied():
+            doubled(x)
+        doubled(x)
+        assert sum(n for (name, _), n in telemetry.counts.items() if name == "vyre.dispatches") == calls
+    assert np.array_equal(x, 32 * X)
 
 
 def test_options_of_a_container_stand_for_arguments_that_are_left_out(tmp_path: Path) -> None:

@@ -178,13 +178,15 @@ def test_a_trap_leaves_nothing_behind() -> None:
 
 
 def test_what_is_copied_when_time_is_up_stays_until_it_is_done() -> None:
-    config = DispatchConfig(timeout_s=0.05)
     with opened() as a:
-        steps = [ResidentStep(ADD, (words(k, LONG), a.y), config) for k in (2, 3)]
+        steps, hurried = (
+            [ResidentStep(ADD, (words(k, LONG), a.y), DispatchConfig(timeout_s=limit)) for k in (2, 3)]
+            for limit in (None, 0.05)
+        )
         a.run(steps)
         a.driver.inject(FaultPlan(slow=(SlowKernel(seconds=FOREVER),)))
         with pytest.raises(DispatchTimeout):
-            a.run(steps)
+            a.run(hurried)
         assert a.driver.live()["stream"] == 3  # two of the run, one for uploads
         a.driver.end_slow_kernels()
         a.driver.inject(FaultPlan())

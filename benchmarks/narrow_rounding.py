@@ -4,14 +4,19 @@
 
 * ``add``, ``sub``, ``mul`` and ``div``: for all 2^32 pairs of f16 operands, the operator of f32 followed by
   ``narrow<f16>`` gives the exact result rounded once to f16, and ``pack<f16>`` gives its bits;
+* ``add.rn.f16``, ``sub.rn.f16``, ``mul.rn.f16``, ``add.rn.bf16``, ``sub.rn.bf16`` and ``mul.rn.bf16``: for all 2^32
+  pairs of operands of the type, ``pack`` of the operator of f32 gives the bits of the emulated device's instruction of
+  this name, which computes in binary64 and rounds once, so that the instruction may stand for the operator;
 * ``f16`` and ``bf16``: for all 2^32 values of f32, ``narrow`` and ``pack`` of the type give the value rounded once.
 
 What is proved is the rules of the reference engine (``vyre.adapters.lanes``), which the other engines are compared
-with.  The judge uses integer arithmetic only, so nothing that rounds takes part in it:
+with, and of the emulated device.  The judge uses integer arithmetic only, so nothing that rounds takes part in it:
 
 * A finite f16 is an integer in units of 2^-24, of at most 40 bits, so a sum of two is an exact integer of at most 41.
 * A finite f16 other than zero is m * 2^e with an integer m of 11 bits, so a product is an exact integer of at most 22
-  bits times a power of two.
+  bits times a power of two; m of a bf16 has 8 bits.
+* A sum of two bf16 whose exponents differ by 40 at most is an exact integer of at most 49 bits times a power of two.
+  Otherwise the smaller one counts as one unit, 2^-40 of the greater one's last place: it decides nothing but ties.
 * The quotient of two such integers is taken to 14 places after the point, and one more bit says whether a rest is left.
   It has at least 14 bits before that bit, so wherever a rounding to 11 bits or fewer takes place, the last bit lies
   below half a place and turns what looks like a tie into what it is.
@@ -19,6 +24,9 @@ with.  The judge uses integer arithmetic only, so nothing that rounds takes part
 
 ``nearest`` rounds such an integer times a power of two by its definition: it splits the integer at the last place of
 the result and compares the rest with half a place.  Zeros, infinities and NaN follow the rules of IEEE 754.
+
+The proofs ``add.bf16``, ``sub.bf16``, ``mul.bf16`` and ``div.bf16``, which are those of f16 for bf16, are run if they
+are named; a test takes slices of them.
 
 The case with the number i has the patterns i // 2^16 and i % 2^16 as its operands, or is the f32 of the pattern i.  The
 record, ``benchmarks/results/narrow-rounding.json``, keeps a checksum of each of 256 chunks of 2^24 cases, so that an
@@ -46,6 +54,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vyre.adapters import lanes
+from vyre.adapters.cuda.machine.instructions import floating, halves
 from vyre.adapters.lanes import narrowing
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.types import ScalarType, bf16, f16, f32
@@ -111,8 +120,8 @@ def nearest(form: Format, n: Integers, exponent: Integers | int) -> Integers:
 
 
 class _Operands(NamedTuple):
-    """Patterns of f16: the patterns, their sign bits, what is NaN, infinite or zero, values in units of 2^-24, and the
-    same values as m * 2^e with m of 11 bits, or 0.
+    """Patterns of a format: the patterns, their sign bits, what is NaN, infinite or zero, values of f16 in units of
+    2^-24, and values as m * 2^e with m of as many bits as the precision, or 0.
     """
 
     patterns: Integers
@@ -126,20 +135,21 @@ class _Operands(NamedTuple):
 
 
 @cache
-def _every() -> _Operands:
+def _every(form: Format) -> _Operands:
     patterns = np.arange(PATTERNS, dtype=np.int64)
     magnitude = patterns & 0x7FFF
-    field = magnitude >> 10
-    raw = magnitude & 0x3FF | np.where(field > 0, 1 << 10, 0)
-    exponent = np.maximum(field, 1) - 25
-    missing = 11 - bit_length(raw)  # the leading places that a subnormal number lacks
+    fraction = form.precision - 1
+    field = magnitude >> fraction
+    raw = magnitude & (1 << fraction) - 1 | np.where(field > 0, 1 << fraction, 0)
+    exponent = np.maximum(field, 1) - 1 + form.least
+    missing = form.precision - bit_length(raw)  # the leading places that a subnormal number lacks
     sign = patterns & 0x8000
-    units = np.where(magnitude < 0x7C00, raw << exponent + 24, 0)
+    units = np.where(magnitude < form.infinity, raw << np.minimum(exponent - form.least, 30), 0)
     return _Operands(
         patterns=patterns,
         sign=sign,
-        nan=magnitude > 0x7C00,
-        infinite=magnitude == 0x7C00,
+        nan=magnitude > form.infinity,
+        infinite=magnitude == form.infinity,
         zero=magnitude == 0,
         units=np.where(sign != 0, -units, units),
         significand=raw << missing,
@@ -147,75 +157,133 @@ def _every() -> _Operands:
     )
 
 
+class _Pairs(NamedTuple):
+    """The pairs of a block: the operands of a format, the number of the left one, and the right ones."""
+
+    left: _Operands
+    a: int
+    of: _Operands
+
+
 @cache
-def _rights(first: int) -> _Operands:
-    """The right operands of a block, of which the first has this pattern."""
-    every, part = _every(), slice(first, first + BLOCK)
+def _rights(form: Format, first: int) -> _Operands:
+    every, part = _every(form), slice(first, first + BLOCK)
     return _Operands(*(column[part] for column in every))
 
 
-def exact_sums(block: int) -> Integers:
-    """The patterns of a + b correctly rounded to f16, for the pairs of a block."""
-    left, of, a = _every(), _rights(block * BLOCK % PATTERNS), block * BLOCK // PATTERNS
-    total = left.units[a] + of.units
+def _pairs_of(form: Format, block: int) -> _Pairs:
+    return _Pairs(_every(form), block * BLOCK // PATTERNS, _rights(form, block * BLOCK % PATTERNS))
+
+
+def exact_sums(form: Format, block: int) -> Integers:
+    """The patterns of a + b correctly rounded, for the pairs of a block."""
+    left, a, of = _pairs_of(form, block)
+    exponent: Integers | int = form.least
+    if form is HALF:
+        total = left.units[a] + of.units
+    else:
+        total, exponent = _aligned_sums(left, a, of)
     # An exact zero is negative if both terms are.
     sign = np.where(total == 0, left.sign[a] & of.sign, np.where(total < 0, 0x8000, 0))
-    result = nearest(HALF, np.abs(total), HALF.least) | sign
+    result = nearest(form, np.abs(total), exponent) | sign
     if left.infinite[a]:
-        result = np.where(of.infinite & (of.sign != left.sign[a]), HALF.nan, a)
+        result = np.where(of.infinite & (of.sign != left.sign[a]), form.nan, a)
     else:
         result = np.where(of.infinite, of.patterns, result)
-    return np.where(of.nan | left.nan[a], HALF.nan, result)
+    return np.where(of.nan | left.nan[a], form.nan, result)
 
 
-def exact_differences(block: int) -> Integers:
-    """The patterns of a - b correctly rounded to f16, for the pairs of a block."""
+def _aligned_sums(left: _Operands, a: int, of: _Operands) -> tuple[Integers, Integers]:
+    """Sums as integers times powers of two; what is too small to be aligned counts as one unit."""
+    # A zero takes part at the exponent of the other term.
+    ours = np.where(left.zero[a], of.exponent, left.exponent[a])
+    theirs = np.where(of.zero, ours, of.exponent)
+    distance = np.abs(ours - theirs)
+    shift = np.minimum(distance, 40)
+    ahead = ours >= theirs
+    great = np.where(ahead, left.significand[a], of.significand) << shift
+    small = np.where(ahead, of.significand, left.significand[a])
+    small = np.where(distance > 40, np.minimum(small, 1), small)
+    x, y = np.where(ahead, great, small), np.where(ahead, small, great)
+    total = np.where(left.sign[a] != 0, -x, x) + np.where(of.sign != 0, -y, y)
+    return total, np.where(total == 0, BFLOAT.least, np.maximum(ours, theirs) - shift)
+
+
+def exact_differences(form: Format, block: int) -> Integers:
+    """The patterns of a - b correctly rounded, for the pairs of a block."""
     # The right operands with the other sign are those of the block that lies half of all patterns away.
-    return exact_sums(block ^ PATTERNS // 2 // BLOCK)
+    return exact_sums(form, block ^ PATTERNS // 2 // BLOCK)
 
 
-def exact_products(block: int) -> Integers:
-    """The patterns of a * b correctly rounded to f16, for the pairs of a block."""
-    left, of, a = _every(), _rights(block * BLOCK % PATTERNS), block * BLOCK // PATTERNS
-    result = nearest(HALF, left.significand[a] * of.significand, left.exponent[a] + of.exponent)
-    result = np.where(of.infinite | left.infinite[a], HALF.infinity, result) | of.sign ^ left.sign[a]
+def exact_products(form: Format, block: int) -> Integers:
+    """The patterns of a * b correctly rounded, for the pairs of a block."""
+    left, a, of = _pairs_of(form, block)
+    exponent = np.where(of.zero | left.zero[a], form.least, left.exponent[a] + of.exponent)
+    result = nearest(form, left.significand[a] * of.significand, exponent)
+    result = np.where(of.infinite | left.infinite[a], form.infinity, result) | of.sign ^ left.sign[a]
     undefined = of.infinite & left.zero[a] | of.zero & left.infinite[a]
-    return np.where(undefined | of.nan | left.nan[a], HALF.nan, result)
+    return np.where(undefined | of.nan | left.nan[a], form.nan, result)
 
 
-def exact_quotients(block: int) -> Integers:
-    """The patterns of a / b correctly rounded to f16, for the pairs of a block."""
-    left, of, a = _every(), _rights(block * BLOCK % PATTERNS), block * BLOCK // PATTERNS
+def exact_quotients(form: Format, block: int) -> Integers:
+    """The patterns of a / b correctly rounded, for the pairs of a block."""
+    left, a, of = _pairs_of(form, block)
     quotient, rest = np.divmod(left.significand[a] << 14, np.maximum(of.significand, 1))
-    result = nearest(HALF, quotient << 1 | (rest != 0), left.exponent[a] - of.exponent - 15)
-    result = np.where(of.zero | left.infinite[a], HALF.infinity, np.where(of.infinite, 0, result))
+    exponent = np.where(left.zero[a], form.least, left.exponent[a] - of.exponent - 15)
+    result = nearest(form, quotient << 1 | (rest != 0), exponent)
+    result = np.where(of.zero | left.infinite[a], form.infinity, np.where(of.infinite, 0, result))
     undefined = of.infinite & left.infinite[a] | of.zero & left.zero[a]
-    return np.where(undefined | of.nan | left.nan[a], HALF.nan, result | of.sign ^ left.sign[a])
+    return np.where(undefined | of.nan | left.nan[a], form.nan, result | of.sign ^ left.sign[a])
 
 
 @cache
-def _wide() -> NDArray[np.float32]:
-    return np.asarray(lanes.load_convert(f16)(np.arange(PATTERNS, dtype=np.uint16).view(np.float16)))
+def _wide(form: Format) -> NDArray[np.float32]:
+    return np.asarray(lanes.unpack(form.dtype)(np.arange(PATTERNS, dtype=np.uint32)))
 
 
 class Block(NamedTuple):
-    """Cases of a proof: lanes of f32 to be narrowed, and the patterns that this must give."""
+    """Cases of a proof: lanes of f32 to be narrowed, and the patterns that this must give.
+
+    They are exact results, or what an instruction gives, of which any NaN will do.
+    """
 
     form: Format
     lanes: NDArray[np.float32]
     patterns: Integers
+    instructed: bool = False
 
 
-def _pairs(op: BinaryOp, exact: Callable[[int], Integers]) -> Callable[[int], Block]:
+def _pairs(op: BinaryOp, form: Format, exact: Callable[[Format, int], Integers]) -> Callable[[int], Block]:
     rule = lanes.binary(op, f32)
 
     def block(k: int) -> Block:
         first = k * BLOCK % PATTERNS
         with np.errstate(all="ignore"):
-            values = np.asarray(rule(_wide()[k * BLOCK // PATTERNS], _wide()[first : first + BLOCK]))
-        return Block(HALF, values, exact(k))
+            values = np.asarray(rule(_wide(form)[k * BLOCK // PATTERNS], _wide(form)[first : first + BLOCK]))
+        return Block(form, values, exact(form, k))
 
     return block
+
+
+def _instruction(op: BinaryOp, form: Format) -> Callable[[int], Block]:
+    """The pairs of an operator of f32 with what an instruction of the format gives."""
+    rule, instruction = lanes.binary(op, f32), floating.TABLE[opcode(op, form)].rule
+    patterns = np.arange(PATTERNS, dtype=np.uint16)
+    operands = patterns.view(np.float16) if form is HALF else patterns
+
+    def block(k: int) -> Block:
+        left, first = k * BLOCK // PATTERNS, k * BLOCK % PATTERNS
+        right = slice(first, first + BLOCK)
+        with np.errstate(all="ignore"):
+            values = np.asarray(rule(_wide(form)[left], _wide(form)[right]))
+            found = np.asarray(instruction(operands[left], operands[right])).view(np.uint16)
+        return Block(form, values, np.where(found & 0x7FFF > form.infinity, form.nan, found), True)
+
+    return block
+
+
+def opcode(op: BinaryOp, form: Format) -> str:
+    return f"{op.name.lower()}.rn.{form.dtype.text}"
 
 
 def _values(form: Format) -> Callable[[int], Block]:
@@ -232,25 +300,32 @@ def _values(form: Format) -> Callable[[int], Block]:
     return block
 
 
+_EXACT: Final = {BinaryOp.ADD: exact_sums, BinaryOp.SUB: exact_differences, BinaryOp.MUL: exact_products}
 PROOFS: Final[dict[str, Callable[[int], Block]]] = {
-    "add": _pairs(BinaryOp.ADD, exact_sums),
-    "sub": _pairs(BinaryOp.SUB, exact_differences),
-    "mul": _pairs(BinaryOp.MUL, exact_products),
-    "div": _pairs(BinaryOp.DIV, exact_quotients),
+    **{op.name.lower(): _pairs(op, HALF, exact) for op, exact in _EXACT.items()},
+    "div": _pairs(BinaryOp.DIV, HALF, exact_quotients),
     "f16": _values(HALF),
     "bf16": _values(BFLOAT),
+    **{opcode(op, form): _instruction(op, form) for form in (HALF, BFLOAT) for op in _EXACT},
 }
 """The cases of each block of each proof."""
+MORE: Final[dict[str, Callable[[int], Block]]] = {
+    **{f"{op.name.lower()}.bf16": _pairs(op, BFLOAT, exact) for op, exact in _EXACT.items()},
+    "div.bf16": _pairs(BinaryOp.DIV, BFLOAT, exact_quotients),
+}
+"""Those that are run if they are named."""
 
 
 def wrong_cases(block: Block) -> tuple[Integers, NDArray[np.uint32]]:
     """The cases of a block in which ``narrow`` or ``pack`` is not the exact result, and all patterns that were packed.
 
-    A NaN must be packed as the canonical one and narrowed to any.
+    A NaN must be packed as the canonical one and narrowed to any.  What an instruction gives is compared with ``pack``.
     """
     form = block.form
     with np.errstate(all="ignore"):
         packed = np.asarray(lanes.pack(form.dtype)(block.lanes))
+        if block.instructed:
+            return np.flatnonzero(packed != block.patterns), packed
         narrowed = np.asarray(lanes.narrow(form.dtype)(block.lanes))
         wanted = lanes.unpack(form.dtype)(block.patterns.astype(np.uint32))
     differs = np.flatnonzero((packed != block.patterns) | (narrowed.view(np.uint32) != wanted.view(np.uint32)))
@@ -274,17 +349,22 @@ def run_chunk(proof: str, chunk: int) -> ChunkResult:
     weights = np.arange(1, 2 * BLOCK, 2, dtype=np.uint64)
     for k in range(blocks):
         number = chunk * blocks + k
-        cases, packed = wrong_cases(PROOFS[proof](number))
+        cases, packed = wrong_cases((PROOFS | MORE)[proof](number))
         wrong += cases.size
         examples += (number * BLOCK + cases[:4]).tolist()
         checksum += int((packed * (weights + np.uint64(2 * k * BLOCK))).sum(dtype=np.uint64))
     return ChunkResult(examples[:16], wrong, checksum % 2**64)
 
 
-def rules_digest() -> str:
-    """Returns a digest of the rules of narrow values: of the tokens of their file, without comments and docstrings."""
-    source = Path(narrowing.__file__).read_text("utf-8")
-    return hashlib.blake2b("\0".join(code_tokens(source)).encode(), digest_size=16).hexdigest()
+def rules_digest(proof: str) -> str:
+    """Returns a digest of the rules that a proof is about: of the tokens of their files without comments.
+
+    They are the rules of narrow values, and those of the instruction that the proof may be named after.
+    """
+    rules = (narrowing, halves) if ".rn." in proof else (narrowing,)
+    sources = [Path(str(module.__file__)).read_text("utf-8") for module in rules]
+    tokens = "\0".join(token for source in sources for token in code_tokens(source))
+    return hashlib.blake2b(tokens.encode(), digest_size=16).hexdigest()
 
 
 def code_tokens(source: str) -> Iterator[str]:
@@ -306,8 +386,8 @@ def code_tokens(source: str) -> Iterator[str]:
         before = kind
 
 
-def fresh_entry() -> dict[str, Any]:
-    return {"rules": rules_digest(), "cases": 0, "wrong": 0, "wrong_cases": [], "checksums": [], "seconds": 0.0}
+def fresh_entry(proof: str) -> dict[str, Any]:
+    return {"rules": rules_digest(proof), "cases": 0, "wrong": 0, "wrong_cases": [], "checksums": [], "seconds": 0.0}
 
 
 def run_proof(proof: str, entry: dict[str, Any], save: Callable[[], None]) -> None:
@@ -322,7 +402,7 @@ def run_proof(proof: str, entry: dict[str, Any], save: Callable[[], None]) -> No
         entry["seconds"] = round(entry["seconds"] + time.perf_counter() - started, 1)
         save()
         if chunk % 16 == 15:
-            print(f"{proof:5} {chunk + 1:3}/{CHUNKS}  {entry['seconds']:7.1f} s  wrong {entry['wrong']}", flush=True)
+            print(f"{proof:11} {chunk + 1:3}/{CHUNKS}  {entry['seconds']:7.1f} s  wrong {entry['wrong']}", flush=True)
 
 
 def environment() -> dict[str, str]:
@@ -338,10 +418,11 @@ def environment() -> dict[str, str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("proofs", nargs="*", metavar="PROOF", help=f"of {' '.join(PROOFS)}; default: all")
+    default, more = " ".join(PROOFS), " ".join(MORE)
+    parser.add_argument("proofs", nargs="*", metavar="PROOF", help=f"of {default}, which are the default, and {more}")
     parser.add_argument("--again", action="store_true", help="run even what the record already holds")
     arguments = parser.parse_args()
-    if unknown := set(arguments.proofs) - set(PROOFS):
+    if unknown := set(arguments.proofs) - set(PROOFS | MORE):
         parser.error(f"unknown proof {sorted(unknown)}")
     record: dict[str, Any] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
 
@@ -351,8 +432,8 @@ def main() -> int:
         temporary.replace(RECORD)
 
     for proof in arguments.proofs or PROOFS:
-        if arguments.again or proof not in record or record[proof]["rules"] != rules_digest():
-            record[proof] = fresh_entry()
+        if arguments.again or proof not in record or record[proof]["rules"] != rules_digest(proof):
+            record[proof] = fresh_entry(proof)
         entry = record[proof]
         if len(entry["checksums"]) < CHUNKS:
             entry["environment"] = environment()

@@ -134,9 +134,10 @@ Two roundings, at first to 24 bits of precision and then to p, are as one where 
 and 8 of bf16 (S. A. Figueroa, *When is double rounding innocuous?*, SIGNUM Newsletter 30 (3), 1995; P. Roux, *Innocuous
 double rounding of basic arithmetic operations*, Journal of Formalized Reasoning 7 (1), 2014, with subnormal numbers and
 a machine-checked proof). `python -m benchmarks.narrow_rounding` checks `+ - * /` for all 2^32 pairs of operands of f16
-against exact integers; tests check pairs of bf16 beside midpoints, and every root. Of `fma` an example shows why not:
-3 * 683/2048 + 2^-24 of f16 is above the middle of two values, but f32 rounds it to that middle, and the second rounding
-then goes down.
+against exact integers, and `+ - *` of both types for all pairs against the instructions of the emulated device, which
+compute in binary64 and round once; a test judges bf16 by exact integers for chosen left operands and all right ones,
+and another one every root. Of `fma` an example shows why not: 3 * 683/2048 + 2^-24 of f16 is above the middle of two
+values, but f32 rounds it to that middle, and the second rounding then goes down.
 
 A store, a `narrow` or a `pack` of such an operator may therefore be computed in the type itself, and is where the
 device can. The bytes are the same everywhere; NaN is canonical in memory, whichever one an instruction gives.

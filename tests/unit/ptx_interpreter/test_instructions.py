@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from benchmarks import narrow_rounding
 
+from support.ptx_interpreter.arithmetic import OPERATIONS
 from support.ptx_interpreter.by_hand import computed
 
 NAN32, NAN64 = 0x7FFF_FFFF, 0x7FFF_FFFF_FFFF_FFFF
@@ -126,6 +129,20 @@ HALVES = [
 @pytest.mark.parametrize(("body", "wanted"), HALVES)
 def test_half_floats(body: str, wanted: int) -> None:
     assert computed(body, "%h7") == wanted
+
+
+@pytest.mark.parametrize("opcode", [name for name in narrow_rounding.PROOFS if ".rn." in name])
+def test_half_floats_are_rounded_once_for_all_right_operands(opcode: str) -> None:
+    dtype = np.float16 if opcode.endswith(".f16") else np.uint16
+    blocks = narrow_rounding.PATTERNS // narrow_rounding.BLOCK
+    patterns = np.arange(narrow_rounding.PATTERNS, dtype=np.uint16)
+    exact = (narrow_rounding.PROOFS | narrow_rounding.MORE)[opcode.replace(".rn", "").replace(".f16", "")]
+    for left in (0, 0x0001, 0x007F, 0x03FF, 0x0400, 0x2041, 0x3BFF, 0x3F81, 0x5BAD, 0x7BFF, 0x7F7F, 0x7F80, 0xBEEF):
+        wanted = [exact(k) for k in range(left * blocks, (left + 1) * blocks)]
+        with np.errstate(all="ignore"):
+            found = OPERATIONS[opcode].function(np.uint16(left).reshape(1).view(dtype), patterns.view(dtype))
+        canonical = np.where(found.view(np.uint16) & 0x7FFF == 0x7FFF, wanted[0].form.nan, found.view(np.uint16))
+        assert (canonical == np.concatenate([block.patterns for block in wanted])).all(), f"{opcode} of {left:#06x}"
 
 
 @pytest.mark.parametrize(("body", "wanted"), [*INTEGERS, *CONVERSIONS])

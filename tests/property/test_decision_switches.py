@@ -226,6 +226,7 @@ WHY_INERT: Final[dict[str, tuple[str, ...]]] = {
         *("dispatch.race_check", "open.gates", "open.max_in_flight", "open.resident_budget"),
     ),
     "permits other bytes": ("config.ulp_budget",),
+    "adds workgroups that end at once": ("config.pad_grid",),
     "is of other backends": (
         *("config.chunk_workgroups", "config.persistent_thread"),
         *("open.threads", "open.affinity"),

@@ -252,7 +252,8 @@ class World:
                 session.write_claim,
                 {"path": self.folder / "claim.zip", "name": "row", "samples": {"a": [1.0] * 9, "b": [2.0] * 9}}
                 | {"faster": "a", "slower": "b", "factor": 1.5},
-                {"name": TEXTS, "factor": NUMBERS | NUMPY_NUMBERS, "samples": set()},
+                {"name": TEXTS, "factor": NUMBERS | NUMPY_NUMBERS}
+                | {"samples": {"no dict", "dict of lists", "dict of arrays"}},
             ),
             "calibrate": Row(session.calibrate, {"rounds": 5}, {"rounds": set()}),
             "launch_costs": Row(session.launch_costs, {"path": None, "max_age_s": 10, "assume": True}),

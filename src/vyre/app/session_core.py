@@ -185,6 +185,10 @@ class SessionCore:
         written, program = program, self._lowered(program, config).program
         if written.definitions and self._selection.shadow is not None:
             self._selection.shadow.keep_written(program, written)
+        if config.pad_grid:
+            from vyre.domain.padding import masked
+
+            program = masked(program, config)
         validated = self._clock.now_ns() - started
         if missing := missing_from(program, backend.profile, backend.supported_ops, config):
             raise refusal(missing, backend.id)

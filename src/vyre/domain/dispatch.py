@@ -84,6 +84,9 @@ class DispatchConfig:
     ``profile``: the name of a code generation profile that the backend offers.
     ``label``: a name for logs.
     ``optimize``: whether the optimizer may prepare the program where that pays; no result depends on it.
+    ``pad_grid``: whether each axis of a given grid or extent is rounded up to a power of two workgroups; those that
+    this adds end at once, and no result depends on it.  Sessions make programs whose surplus workgroups end
+    (``padding.masked``), and backends launch them.
     """
 
     grid: Dim3 | None = None
@@ -105,6 +108,7 @@ class DispatchConfig:
     persistent_thread: PersistentThreadMode | None = None
     cooperative: bool = False
     optimize: bool = True
+    pad_grid: bool = False
 
     if TYPE_CHECKING:  # the parameters accept more types than the fields hold
 
@@ -130,6 +134,7 @@ class DispatchConfig:
             persistent_thread: PersistentThreadMode | None = None,
             cooperative: bool = False,
             optimize: bool = True,
+            pad_grid: bool = False,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -181,6 +186,7 @@ _KINDS: Final[tuple[tuple[str, type, str], ...]] = (
     ("race_check", bool, "True or False"),
     ("cooperative", bool, "True or False"),
     ("optimize", bool, "True or False"),
+    ("pad_grid", bool, "True or False"),
     ("profile", str, "a name, or None"),
     ("label", str, "a text, or None"),
     ("speculation", SpeculationMode, "a SpeculationMode, or None"),

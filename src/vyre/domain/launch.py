@@ -96,7 +96,24 @@ def geometry_of(interface: Interface, input_nbytes: tuple[int, ...], config: Dis
     return _geometry(interface, config, *_covered(interface, _counts(interface.plan, input_nbytes, config), config))
 
 
+def padded_count(count: int) -> int:
+    """Returns the least power of two of at least ``count``; 0 for 0, and ``count`` itself where that leaves 32 bits."""
+    padded = count and 1 << (count - 1).bit_length()
+    return padded if padded <= U32_MAX else count
+
+
+def padded_grid(grid: Dim3) -> Dim3:
+    """Returns the grid with each axis rounded up to a power of two."""
+    x, y, z = map(padded_count, grid)
+    return x, y, z
+
+
 def _geometry(interface: Interface, config: DispatchConfig, covered: int, rule: GridRule) -> LaunchGeometry:
+    found = _needed_geometry(interface, config, covered, rule)
+    return found._replace(grid=padded_grid(found.grid)) if config.pad_grid else found
+
+
+def _needed_geometry(interface: Interface, config: DispatchConfig, covered: int, rule: GridRule) -> LaunchGeometry:
     workgroup = config.workgroup or interface.workgroup
     if config.grid is not None:
         return LaunchGeometry(config.grid, workgroup, None, GridRule.GIVEN_GRID)

@@ -45,6 +45,8 @@ class TimeKind(Enum):
         return self is not TimeKind.ESTIMATED
 
 
+PADDED: Final = "padded grid"
+"""The profile of a candidate whose code is the usual, and whose grid is rounded up to powers of two."""
 Time: TypeAlias = Annotated[int, IntRange(1, U64_MAX)]
 Size: TypeAlias = Annotated[int, IntRange(1, 2**32 - 1)]
 
@@ -85,7 +87,7 @@ KEY_FIELDS: Final = tuple(TuningKey.__dataclass_fields__)
 @record
 class Candidate:
     """A way to launch a program: ``size`` lanes of a workgroup along x, and a code generation ``profile``, empty for
-    the usual one.
+    the usual one, or ``PADDED``.
     """
 
     size: Size

@@ -99,7 +99,7 @@ def test_json_has_it_all(vyre: Vyre, device: TunedDevice) -> None:
     assert [each["size"] for each in found["candidates"]] == [64, 32, 128, 256, 512, 1024]
     assert all(len(each["samples"]) >= 5 for each in found["candidates"])
     assert found["winner"] == {"size": 256, "profile": ""}
-    assert found["config"] == {"workgroup": [256, 1, 1], "grid": None, "profile": None}
+    assert found["config"] == {"workgroup": [256, 1, 1], "grid": None, "profile": None, "pad_grid": False}
     assert found["rejected"] == []
     assert "exported" not in found
 
@@ -146,6 +146,7 @@ def test_options_of_the_launch_are_those_of_run(vyre: Vyre, device: TunedDevice)
         "workgroup": [256, 1, 1],
         "grid": [10, 1, 1],
         "profile": None,
+        "pad_grid": False,
     }
     assert {config.grid for config in device.launched} >= {(40, 1, 1), (10, 1, 1)}
 

@@ -22,6 +22,7 @@ from vectors.seeds.specialization_keys import map_hash, pipeline_f64, value_hash
 from vectors.seeds.subgroup import ReductionInputs, reduction_offsets
 from vyre.domain.errors import VyreError
 from vyre.domain.geometry import LaunchLimits, check_limits, infer_grid
+from vyre.domain.launch import padded_count
 from vyre.domain.specialization import SpecMap, SpecValue
 from vyre.policies import arith
 from vyre.policies.arith import BPS, PPM, U32_MAX, U64_MAX
@@ -239,14 +240,10 @@ def _infer_grid(given: Json) -> Json:
 
 
 def _power_of_two_tail(given: Json) -> Json:
-    """Padded length and number of padding lanes; the lenient form leaves alone what would leave 32 bits.
-
-    No elements need no lane, although the least power of two is 1.
-    """
-    padded = arith.next_power_of_two(given) if given else 0
-    fits = padded <= U32_MAX
-    checked = [padded, padded - given] if fits else None
-    return {"checked": checked, "lenient": checked or [given, 0]}
+    """Padded length and number of padding lanes; the lenient form leaves alone what would leave 32 bits."""
+    padded = padded_count(given)
+    lenient = [padded, padded - given]
+    return {"checked": lenient if padded.bit_count() < 2 else None, "lenient": lenient}
 
 
 def _geometry_ok(given: Json) -> Json:

@@ -34,7 +34,9 @@ def tune(
         float | None, typer.Option("--budget", help="Seconds of measuring after which no candidate wins.")
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Measure even if a result is stored.")] = False,
-    sizes_only: Annotated[bool, typer.Option("--sizes-only", help="Do not try code generation profiles.")] = False,
+    sizes_only: Annotated[
+        bool, typer.Option("--sizes-only", help="Do not try code generation profiles and padded grids.")
+    ] = False,
     store: Annotated[Path | None, typer.Option("--store", help="The cache directory to store it in.")] = None,
     pin: Annotated[
         Path | None, typer.Option("--pin", help="Pins to apply: launches that they cover are not measured.")
@@ -151,5 +153,10 @@ def _document(found: TuningReport) -> dict[str, Any]:
         ],
         "winner": None if found.winner is None else asdict(found.winner),
         "why": found.why,
-        "config": {"workgroup": config.workgroup, "grid": config.grid, "profile": config.profile},
+        "config": {
+            "workgroup": config.workgroup,
+            "grid": config.grid,
+            "profile": config.profile,
+            "pad_grid": config.pad_grid,
+        },
     }

@@ -8,11 +8,13 @@ from typing import NamedTuple
 
 from vyre.domain.analysis.lane_facts import lane_facts
 from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.errors import VyreError
 from vyre.domain.geometry import LaunchLimits
 from vyre.domain.interface import interface_of, resolve_launch
 from vyre.domain.ir.program import Program
 from vyre.domain.launch import Launch
-from vyre.domain.tuning import Candidate
+from vyre.domain.padding import masked
+from vyre.domain.tuning import PADDED, Candidate
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.tuning.workgroup_candidates import (
     DEFAULT_THRESHOLDS,
@@ -61,12 +63,26 @@ class TunedLaunch(NamedTuple):
     def config_of(self, candidate: Candidate) -> DispatchConfig:
         """Returns the config with the candidate's workgroup size and profile, over the same lanes."""
         config = self.config
-        if candidate.profile:
+        if candidate.profile and candidate.profile != PADDED:
             config = replace(config, profile=candidate.profile)
-        if candidate.size == self.declared:
-            return config
-        grid = None if config.grid is None else (max(1, -(-self.facts.lanes // candidate.size)), 1, 1)
-        return replace(config, workgroup=(candidate.size, 1, 1), grid=grid)
+        if candidate.size != self.declared:
+            config = self._resized(config, candidate.size)
+        return replace(config, pad_grid=True) if candidate.profile == PADDED and self._pads(config) else config
+
+    def pads(self, size: int) -> bool:
+        """Returns whether the grid for a workgroup size may be rounded up, and that makes it another one."""
+        return not self.config.pad_grid and self._pads(self.config_of(Candidate(size)))
+
+    def _pads(self, config: DispatchConfig) -> bool:
+        config = replace(config, pad_grid=True)
+        try:
+            return masked(self.program, config) is not self.program and bool(self.launch_of(config))
+        except VyreError:
+            return False
+
+    def _resized(self, config: DispatchConfig, size: int) -> DispatchConfig:
+        grid = None if config.grid is None else (max(1, -(-self.facts.lanes // size)), 1, 1)
+        return replace(config, workgroup=(size, 1, 1), grid=grid)
 
     def launch_of(self, config: DispatchConfig) -> Launch:
         """Returns the launch under another config."""

@@ -23,7 +23,7 @@ from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendError, DispatchFailed, InvalidConfig
 from vyre.domain.ir.program import Program
 from vyre.domain.record import FloatRange, record
-from vyre.domain.tuning import Candidate, TimeKind, TuningKey, TuningRecord
+from vyre.domain.tuning import PADDED, Candidate, TimeKind, TuningKey, TuningRecord
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.tuning.successive_halving import DEFAULT_THRESHOLDS, HalvingThresholds, Step
 from vyre.policies.tuning.workgroup_candidates import SizeOccupancy, shortlist
@@ -44,10 +44,10 @@ _NOT_TUNED: Final = ("fixpoint_iterations", "race_check", "profile")
 class TuningSettings:
     """Settings of one tuning run.
 
-    ``thresholds``: those of the race.  ``profiles``: whether to try code generation profiles too.  ``budget_s``:
-    seconds of measuring after which no candidate wins; None: no limit.  ``again``: measure even if the store has a
-    result. ``now_ns``: the clock for times on the host.  ``now_s``: seconds since the epoch; None: the clock of the
-    session.  ``new_run``: returns a unique name for the run.
+    ``thresholds``: those of the race.  ``profiles``: whether to try code generation profiles and padded grids too.
+    ``budget_s``: seconds of measuring after which no candidate wins; None: no limit.  ``again``: measure even if the
+    store has a result.  ``now_ns``: the clock for times on the host.  ``now_s``: seconds since the epoch; None: the
+    clock of the session.  ``new_run``: returns a unique name for the run.
     """
 
     _: KW_ONLY
@@ -165,8 +165,13 @@ class Tuner:
             return None
 
     def _profiles(self, size: int) -> Sequence[str]:
+        if not self._settings.profiles:
+            return ()
+        return (*((PADDED,) if self._launch.pads(size) else ()), *self._generated(size))
+
+    def _generated(self, size: int) -> Sequence[str]:
         tunable = self._lent.backend.tunable
-        if tunable is None or not self._settings.profiles:
+        if tunable is None:
             return ()
         config = self._launch.config_of(Candidate(size))
         try:
@@ -293,4 +298,4 @@ def check_tunable(config: DispatchConfig) -> None:
 
 def _portable(config: DispatchConfig) -> DispatchConfig:
     """Returns the config without the fields that the reference does not use."""
-    return replace(config, cooperative=False, timeout_s=None, speculation=None, persistent_thread=None)
+    return replace(config, cooperative=False, timeout_s=None, speculation=None, persistent_thread=None, pad_grid=False)

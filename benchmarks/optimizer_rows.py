@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, cast
 
 import vyre
 from benchmarks.harness import Metric, NotMeasured, Row, Samples, compare
+from support.sass import listings
 from vyre.adapters.cpu.llvm.emit import emit as emit_llvm
 from vyre.adapters.cpu.native.compilation import Effort, compile_object
 from vyre.adapters.cpu.native.features import host
@@ -33,7 +34,6 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics.witnesses import buffer_bytes
 from vyre.domain.optimize.pass_list import DEFAULT_ORDER, PASSES
 from vyre.domain.optimize.passes import Pass, run_passes
-from vyre.testing.sass import listings
 
 KERNELS: Final = Path(__file__).parents[1] / "tests" / "data" / "kernels"
 _SMALL: Final = 1 << 14

@@ -11,6 +11,7 @@ import decision_catalogue
 import error_page
 import law_page
 import python_page
+import rule_page
 import seed_page
 
 from vyre.domain.dialects.core import FORMS, meaning_of
@@ -32,7 +33,6 @@ from vyre.domain.ir.program import Program
 from vyre.domain.ir.text import print_program
 from vyre.domain.ir.types import ScalarType as T
 from vyre.domain.lints.catalogue import LINTS
-from vyre.domain.validation.rules import render_catalogue
 from vyre.gallery.registry import APPLICATIONS, BASICS, examples, load
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -332,7 +332,7 @@ def pages() -> dict[Path, str]:
         ROOT / "docs" / "maintainers" / "seed-map.md": seed_page.render(),
         ROOT / "docs" / "python.md": python_page.render(table, type_names),
         ROOT / "docs" / "semantics.md": semantics(),
-        ROOT / "docs" / "validation.md": render_catalogue(LINTS.values()),
+        ROOT / "docs" / "validation.md": rule_page.render_catalogue(LINTS.values()),
         ROOT / "src" / "vyre" / "gallery" / "README.md": gallery(),
         **{ROOT / "docs" / name: text for name, text in clock_page.render(table).items()},
         **{DECISIONS / path: text for path, text in decision_catalogue.pages().items()},

@@ -9,7 +9,7 @@ class Reproducer(NamedTuple):
     """Shows one hazard: ``reduced`` and ``remedied`` are bodies for ``reduced_ptx``.
 
     For ``n`` the first lane stores ``right``.  ``wrong`` is a pattern that matches the listing of the miscompiled body
-    (see ``vyre.testing.sass``), and no sound one.
+    (see ``support.sass``), and no sound one.
     """
 
     reduced: str

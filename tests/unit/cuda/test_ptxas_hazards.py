@@ -13,6 +13,7 @@ import pytest
 from gpu_runs.check.reduced_ptx import reduced_ptx
 from gpu_runs.check.reproducers import NEVER_EMITTED, REPRODUCERS
 from support.cuda.ptxas import assemble
+from support.sass import listings
 from vyre.adapters.cuda.assembler import Assembler, assemblers, find_tools
 from vyre.adapters.cuda.decisions.ptx_target import TargetInputs, select_target
 from vyre.adapters.cuda.decisions.ptxas_hazard_table import (
@@ -29,7 +30,6 @@ from vyre.adapters.cuda.machine.memory import DeviceMemory
 from vyre.adapters.cuda.machine.module import load_module
 from vyre.adapters.cuda.machine.options import RunOptions
 from vyre.adapters.cuda.seam import LaunchShape
-from vyre.testing.sass import listings
 
 REDUCED = [hazard for hazard in HAZARDS if hazard.name in REPRODUCERS]
 ASSEMBLERS = assemblers()

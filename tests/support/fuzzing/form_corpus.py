@@ -367,6 +367,14 @@ def _definitions() -> tuple[Definition, ...]:
             s.Assign("total", x.Unpack(ScalarType.U8, x.Pack(ScalarType.U8, total))),
             types={"n": u32, "a": f32},
         ),
+        Definition(
+            "acme.picked",
+            Version(1),
+            (Parameter("by", ScalarType.BOOL, True), Parameter("to", u32, True)),
+            u32,
+            (),
+            Var("to"),
+        ),
         definition('odd "id"', Var("x y"), types={"x y": u32}),
     )
 

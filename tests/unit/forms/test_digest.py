@@ -42,7 +42,7 @@ as long as nothing refers to it; a binding while the order stays."""
 INSIDE: Final = {
     "Program": {"workgroup_size"},
     "Definition": {"id", "version", "result_type"},
-    "Parameter": {"dtype"},
+    "Parameter": {"dtype", "is_attribute"},
     "Call": {"op"},
     "Buffer": {"access", "element", "count", "is_output", "kind", "like", "output_range"},
     "Literal": {"dtype", "bits"},

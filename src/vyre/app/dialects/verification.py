@@ -16,7 +16,7 @@ from vyre.domain.dialects.laws.law import Law
 from vyre.domain.dialects.lowering import Computed, LoweringKey, LoweringVerdict, check_lowering
 from vyre.domain.errors import BackendError
 from vyre.domain.ir.buffers import Access, Buffer
-from vyre.domain.ir.expr import Binary, BufferLength, Call, Expr, IdKind, LaunchId, Load, Var
+from vyre.domain.ir.expr import Binary, BufferLength, Call, Expr, IdKind, LaunchId, Literal, Load, Var
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import If, Let, Store
@@ -147,11 +147,11 @@ class CheckedLowerings:
         """
         operation = definitions[-1]
         types = [parameter.dtype for parameter in operation.parameters]
+        attributes = frozenset([k for k, parameter in enumerate(operation.parameters) if parameter.is_attribute])
         expected, found = (
-            computed_by(dispatch, expanded(call_program(each)))  # expanded, so that no other lowering takes part
-            for dispatch, each in ((reference, definitions), (target, lowering))
+            _computed(dispatch, each, attributes) for dispatch, each in ((reference, definitions), (target, lowering))
         )
-        return self.verdict(key, types, operation.result_type, expected, found)
+        return self.verdict(key, types, operation.result_type, expected, found, attributes)
 
     def verdict(
         self,
@@ -160,11 +160,12 @@ class CheckedLowerings:
         result: ScalarType,
         definition: Computed,
         lowered: Computed,
+        attributes: frozenset[int] = frozenset(),
     ) -> LoweringVerdict:
         """Returns the stored verdict, or that of a check that is made and stored now.  Raises what computing raises."""
         known = None if self._store is None else self._store.get(key)
         if known is None:
-            known = check_lowering(key, parameters, result, definition, lowered, seed=self._seed)
+            known = check_lowering(key, parameters, result, definition, lowered, attributes, seed=self._seed)
             if self._store is not None:
                 self._store.put(known)
         return known
@@ -217,8 +218,8 @@ def verify_lowerings(
     for operation in operations:
         for backend, lowering in operation.lowerings.items():
             definitions = definitions_of(operation.id)
-            if not definitions[-1].parameters:
-                yield LoweringReport(operation.id, backend, None, "an operation without parameters is a constant")
+            if all(parameter.is_attribute for parameter in definitions[-1].parameters):
+                yield LoweringReport(operation.id, backend, None, "an operation without operands is a constant")
                 continue
             if operation.lowering(backend) is None:
                 problem = f"it was written for the definition {lowering.definition.hex()[:16]}, not for this one"
@@ -260,11 +261,29 @@ def _digest(definitions: Sequence[Definition]) -> str:
     return blake3(b"".join(definition.digest for definition in (*called, last))).hexdigest()
 
 
-def call_program(definitions: Sequence[Definition]) -> Program:
-    """Returns the ``operation_program`` that calls the last of these definitions, behind those that it calls."""
-    operation = definitions[-1]
-    parameters = {parameter.name: parameter.dtype for parameter in operation.parameters}
-    value = Call(operation.id, tuple(Var(name) for name in parameters))
+def _computed(dispatch: Callable[..., Any], definitions: Sequence[Definition], attributes: frozenset[int]) -> Computed:
+    """Returns the results of the last of these definitions by ``dispatch``; a program is for one choice of attributes,
+    and expanded, so that no other lowering takes part.
+    """
+    made: dict[tuple[int, ...], Computed] = {}
+
+    def results(columns: Sequence[Any]) -> Any:
+        chosen = tuple([int(columns[place][0]) for place in sorted(attributes)])
+        if chosen not in made:
+            made[chosen] = computed_by(dispatch, expanded(call_program(definitions, chosen)))
+        return made[chosen]([column for place, column in enumerate(columns) if place not in attributes])
+
+    return results
+
+
+def call_program(definitions: Sequence[Definition], attributes: Sequence[int] = ()) -> Program:
+    """Returns the ``operation_program`` that calls the last of these definitions, behind those that it calls, with
+    these bits of its attributes.
+    """
+    operation, given = definitions[-1], iter(attributes)
+    parameters = {each.name: each.dtype for each in operation.parameters if not each.is_attribute}
+    passed = [Literal(p.dtype, next(given)) if p.is_attribute else Var(p.name) for p in operation.parameters]
+    value = Call(operation.id, tuple(passed))
     made = operation_program(parameters, operation.result_type, value)
     return replace(made, definitions=tuple(definitions))
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from operator import is_
 from typing import Any, Final, NamedTuple
 
-from vyre.domain.ir.definitions import Definition
+from vyre.domain.ir.definitions import Definition, Parameter
 from vyre.domain.ir.expr import (
     LEAVES,
     ORDERED,
@@ -59,7 +59,7 @@ _CACHED: Final = "expanded"
 class _Ready(NamedTuple):
     """A definition whose body and result have no calls."""
 
-    parameters: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
     body: Body
     result: Expr
 
@@ -108,7 +108,7 @@ def _without_calls(definition: Definition, ready: Mapping[str, _Ready], names: U
     (*body, last) = expansion.body((*definition.body, Let("", definition.result)))
     assert type(last) is Let
     _check_depth(tuple(body), f"`{definition.id}`")
-    return _Ready(tuple(parameter.name for parameter in definition.parameters), tuple(body), last.value)
+    return _Ready(definition.parameters, tuple(body), last.value)
 
 
 def _names_in(program: Program) -> Iterable[str]:
@@ -303,8 +303,9 @@ class _Expansion:
         ready = self._ready[call.op]
         prefix = call.op.rpartition(".")[2]
         shown: dict[str, Expr] = {}
-        for name, value in zip(ready.parameters, arguments, strict=True):
-            shown[name] = self._local(f"{prefix}_{name}", value, loc)
+        for parameter, value in zip(ready.parameters, arguments, strict=True):
+            name = parameter.name  # an attribute stays the constant that it is
+            shown[name] = value if parameter.is_attribute else self._local(f"{prefix}_{name}", value, loc)
         copy = _Copy(shown, self._names, prefix, loc)
         self._out += copy.body(ready.body)
         return self._local(f"{prefix}_result", copy.expression(ready.result), loc)

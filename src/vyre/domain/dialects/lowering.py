@@ -33,6 +33,7 @@ Computed: TypeAlias = "Callable[[Sequence[Column]], Column]"
 SAMPLES: Final = 1 << 16
 """Random operands that are tried beside the combinations of boundary values."""
 MOST_BOUNDARIES: Final = 1 << 14
+MOST_ATTRIBUTES: Final = 16
 CHUNK: Final = 1 << 20
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}\Z")
 _FIX: Final = "remove the file; the lowering is checked again."
@@ -105,6 +106,7 @@ def check_lowering(
     result: ScalarType,
     definition: Computed,
     lowered: Computed,
+    attributes: frozenset[int] = frozenset(),
     *,
     most_values: int = 1 << 22,
     seed: int = 0,
@@ -112,14 +114,15 @@ def check_lowering(
     """Returns the verdict on a lowering after computing operands both ways, up to the first difference.
 
     All operands are tried if there are at most ``most_values`` of them, else combinations of boundary values and
-    random ones.  Results are equal if they have the same bits or are both NaN.  Raises what the computations raise.
+    random ones.  Those at the places ``attributes`` are constant in a column.  Results are equal if they have the same
+    bits or are both NaN.  Raises what the computations raise.
     """
     import numpy as np
 
     counts = [2 if t is ScalarType.BOOL else 1 << t.bits for t in parameters]
-    is_exhaustive = int(np.prod(counts, dtype=object)) <= most_values
+    is_exhaustive = not attributes and int(np.prod(counts, dtype=object)) <= most_values
     cases = 0
-    for columns in _all_operands(parameters, counts) if is_exhaustive else _sampled(parameters, seed):
+    for columns in _all_operands(parameters, counts) if is_exhaustive else _sampled(parameters, attributes, seed):
         expected, found = definition(columns), lowered(columns)
         cases += len(expected)
         for place in np.flatnonzero(expected != found).tolist():
@@ -150,20 +153,27 @@ def _all_operands(parameters: Sequence[ScalarType], counts: Sequence[int]) -> It
         yield columns
 
 
-def _sampled(parameters: Sequence[ScalarType], seed: int) -> Iterator[list[Column]]:
+def _sampled(parameters: Sequence[ScalarType], attributes: frozenset[int], seed: int) -> Iterator[list[Column]]:
+    """Yields columns of samples, one list for each of at most ``MOST_ATTRIBUTES`` combinations of the attributes."""
     import numpy as np
 
-    choices = [boundary_values(dtype, is_constant=True) for dtype in parameters]
-    total = int(np.prod([len(values) for values in choices], dtype=object))
     source = random.Random(seed)
-    if total <= MOST_BOUNDARIES:
-        rows: list[tuple[int, ...]] = list(product(*choices))
-    else:
-        rows = [tuple([source.choice(values) for values in choices]) for _ in range(MOST_BOUNDARIES)]
-    rows += [
-        tuple([source.getrandbits(1 if t is ScalarType.BOOL else t.bits) for t in parameters]) for _ in range(SAMPLES)
-    ]
-    yield [np.asarray(column, _storage(t)) for column, t in zip(zip(*rows, strict=True), parameters, strict=True)]
+    values = [boundary_values(dtype, is_constant=True) for dtype in parameters]
+    fixed = list(product(*[values[place] for place in sorted(attributes)]))
+    for chosen in source.sample(fixed, min(len(fixed), MOST_ATTRIBUTES)):
+        given = dict(zip(sorted(attributes), chosen, strict=True))
+        choices = [[given[place]] if place in given else each for place, each in enumerate(values)]
+        total = int(np.prod([len(each) for each in choices], dtype=object))
+        if total <= MOST_BOUNDARIES:
+            rows: list[tuple[int, ...]] = list(product(*choices))
+        else:
+            rows = [tuple([source.choice(each) for each in choices]) for _ in range(MOST_BOUNDARIES)]
+        bits = [1 if dtype is ScalarType.BOOL else dtype.bits for dtype in parameters]
+        rows += [
+            tuple([given[k] if k in given else source.getrandbits(count) for k, count in enumerate(bits)])
+            for _ in range(SAMPLES)
+        ]
+        yield [np.asarray(column, _storage(t)) for column, t in zip(zip(*rows, strict=True), parameters, strict=True)]
 
 
 def verdict_text(verdict: LoweringVerdict) -> str:

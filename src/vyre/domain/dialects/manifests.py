@@ -204,7 +204,8 @@ class _Reader:
         parts = (*signature.inputs, signature.result)
         types = [next(iter(part.types)).text for part in parts]
         parameters = ", ".join(
-            f"{name_text(part.name)}: {text}" for part, text in zip(signature.inputs, types, strict=False)
+            f"{name_text(part.name)}: {text}{' const' * part.is_attribute}"
+            for part, text in zip(signature.inputs, types, strict=False)
         )
         head = f"define {name} version {version} ({parameters}) -> {types[-1]} {{"
         try:
@@ -247,13 +248,14 @@ def _operands(row: dict[str, Any], key: str, where: str) -> tuple[Typed, ...]:
 
 
 def _operand(given: object, where: str) -> Typed:
-    if not isinstance(given, list) or len(given) != 2 or not all(isinstance(each, str) for each in given):
-        raise _Defect(f"{where} has an entry that is no [name, type]")
-    name, text = given
+    is_right = isinstance(given, list) and len(given) >= 2 and given[2:] in ([], ["const"])
+    if not isinstance(given, list) or not is_right or not all(isinstance(each, str) for each in given):
+        raise _Defect(f'{where} has an entry that is no [name, type] or [name, type, "const"]')
+    name, text, *attribute = given
     dtype: ScalarType | None = SCALAR_BY_TEXT.get(text)
     if dtype is None or not dtype.is_executable:
         raise _Defect(f"{where} has the type {shown(text)}, which no value of a program has")
-    return Typed(name, frozenset({dtype}))
+    return Typed(name, frozenset({dtype}), bool(attribute))
 
 
 def _result(row: dict[str, Any], where: str) -> Typed:

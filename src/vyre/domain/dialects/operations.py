@@ -30,13 +30,15 @@ class Category(Enum):
 
 
 class Typed(NamedTuple):
-    """An input or the result of an operation: its name, and the types that it may have."""
+    """An input or the result of an operation: its name, the types that it may have, and whether it is an attribute."""
 
     name: str
     types: frozenset[ScalarType]
+    is_attribute: bool = False
 
     def __str__(self) -> str:
-        return f"{self.name}: {' | '.join(dtype.text for dtype in ScalarType if dtype in self.types)}"
+        types = " | ".join(dtype.text for dtype in ScalarType if dtype in self.types)
+        return f"{self.name}: {types}{' const' * self.is_attribute}"
 
 
 class Signature(NamedTuple):
@@ -108,7 +110,7 @@ class Operation:
         summary: str = "",
     ) -> Operation:
         """Returns the operation of a definition."""
-        inputs = tuple([Typed(each.name, frozenset({each.dtype})) for each in definition.parameters])
+        inputs = tuple([Typed(each.name, frozenset({each.dtype}), each.is_attribute) for each in definition.parameters])
         signature = Signature(inputs, Typed("result", frozenset({definition.result_type})))
         return cls(
             id=definition.id,
@@ -132,7 +134,7 @@ class Operation:
 
 def _is_of_type(lowering: Lowering, definition: Definition) -> bool:
     found = lowering.definitions[-1]
-    types, wanted = ([each.dtype for each in made.parameters] for made in (found, definition))
+    types, wanted = ([(each.dtype, each.is_attribute) for each in made.parameters] for made in (found, definition))
     return found.id == definition.id and types == wanted and found.result_type is definition.result_type
 
 

@@ -43,10 +43,11 @@ class Version:
 
 @node
 class Parameter(Node):
-    """A parameter of a definition: a local that the body reads and does not assign."""
+    """A parameter of a definition: a local that the body does not assign.  An attribute is passed a literal."""
 
     name: str
     dtype: ScalarType
+    is_attribute: bool = False
 
 
 @node

@@ -235,7 +235,7 @@ def _definition_to_json(definition: Definition) -> dict[str, Any]:
     return {
         "id": definition.id,
         "version": str(definition.version),
-        "parameters": [[each.name, each.dtype.text] for each in definition.parameters],
+        "parameters": [[p.name, p.dtype.text, *["const"] * p.is_attribute] for p in definition.parameters],
         "result_type": definition.result_type.text,
         "body": _body_to_json(definition.body),
         "result": _expr_to_json(definition.result),
@@ -416,9 +416,9 @@ def _parameters(value: object) -> tuple[Parameter, ...]:
         raise ValueError(f"expected a list of at most {MAX_PARAMETERS} parameters, found {brief(value)}")
     found = []
     for each in value:
-        if not isinstance(each, list) or len(each) != 2:
-            raise ValueError(f"expected a parameter as [name, type], found {brief(each)}")
-        found.append(Parameter(text(each[0]), _SCALAR(each[1])))
+        if not isinstance(each, list) or len(each) < 2 or each[2:] not in ([], ["const"]):
+            raise ValueError(f'expected a parameter as [name, type] or [name, type, "const"], found {brief(each)}')
+        found.append(Parameter(text(each[0]), _SCALAR(each[1]), len(each) > 2))
     return tuple(found)
 
 

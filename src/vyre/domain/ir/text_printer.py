@@ -75,11 +75,11 @@ def expression_text(expr: Expr) -> str:
 
 def definition_lines(definition: Definition) -> list[str]:
     """Returns a definition as lines of text; raises ``InvalidProgram`` for names that are too long."""
-    parameters = ", ".join(f"{_name(each.name)}: {each.dtype.text}" for each in definition.parameters)
+    written = (f"{_name(each.name)}: {each.dtype.text}{' const' * each.is_attribute}" for each in definition.parameters)
     printer = _Printer(set())
     printer.body(definition.body, 1)
     return [
-        f"define {_operation(definition.id)} version {definition.version} ({parameters}) -> "
+        f"define {_operation(definition.id)} version {definition.version} ({', '.join(written)}) -> "
         f"{definition.result_type.text} {{",
         *printer.lines,
         f"{_INDENT}result {printer.expression(definition.result)}",

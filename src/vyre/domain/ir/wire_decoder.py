@@ -460,10 +460,12 @@ class _DefinitionDecoder(_Decoder):
         name = reader.string()
         version = Version(reader.uleb(), reader.uleb(), reader.uleb())
         parameters = []
-        for dtype in [self._scalar() for _ in range(reader.uleb(MAX_PARAMETERS))]:
-            parameter = self._labels.next_local()
+        for tag in [reader.byte() for _ in range(reader.uleb(MAX_PARAMETERS))]:
+            parameter, dtype = self._labels.next_local(), SCALAR_BY_TAG.get(tag & ~w.IS_ATTRIBUTE)
+            if dtype is None:
+                raise reader.fail(f"unknown scalar type {tag:#04x}")
             self._declare(parameter)
-            parameters.append(Parameter(parameter, dtype))
+            parameters.append(Parameter(parameter, dtype, tag >= w.IS_ATTRIBUTE))
         result_type = self._scalar()
         self._read(_DEFINITION_HANDLERS)
         if self._result is None:

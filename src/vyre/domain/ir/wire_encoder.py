@@ -75,8 +75,8 @@ def encode_definition(definition: Definition) -> Sections:
     version = definition.version
     for number in (version.major, version.minor, version.patch, len(definition.parameters)):
         head += uleb(number)
-    types = [*[parameter.dtype for parameter in definition.parameters], definition.result_type]
-    body = head + bytes(map(_TAG_OF.__getitem__, types)) + bytes(writer._out) + bytes((w.RESULT,))
+    types = [_TAG_OF[each.dtype] | w.IS_ATTRIBUTE * each.is_attribute for each in definition.parameters]
+    body = head + bytes((*types, _TAG_OF[definition.result_type])) + bytes(writer._out) + bytes((w.RESULT,))
     return Sections(body, _list(map(_string, writer._locals)))
 
 

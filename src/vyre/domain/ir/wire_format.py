@@ -57,6 +57,9 @@ HAS_NAME: Final = 1
 NON_COMPOSABLE: Final = 2
 HAS_SIZES: Final = 4
 
+# A flag of the type of a parameter.
+IS_ATTRIBUTE: Final = 0x80
+
 # Entries of the list of blocks.
 PLAIN_BLOCK: Final = 0
 REGION: Final = 1

@@ -264,9 +264,9 @@ V223: call of what is not defined
     A call names an operation that the program does not define, or, in a definition, that is not defined before it.
     Fix: add the definition to the program, in front of those that call it.
 V224: call with the wrong arguments
-    A call has another number of arguments than its definition has parameters, or an argument has another type than
-    its parameter.
-    Fix: give an argument of the right type for every parameter.
+    A call has another number of arguments than its definition has parameters, an argument has another type than
+    its parameter, or that of an attribute is no literal.
+    Fix: give an argument of the right type for every parameter, and a literal for an attribute.
 V225: bad definition
     The id of a definition is no dialect and name joined by a dot, or occurs twice; two parameters have one name; a
     type is not executable; the result has another type than declared; a parameter is assigned; or the body has a

@@ -350,6 +350,9 @@ class ExpressionTyper:
             if found is not None and found is not parameter.dtype:
                 message = f"argument `{parameter.name}` of `{expr.op}` is {found.text}, not {parameter.dtype.text}"
                 self.error("V224", message, argument if argument.loc is not None else expr)
+            elif parameter.is_attribute and type(argument) is not ir.Literal:
+                message = f"argument `{parameter.name}` of `{expr.op}` is an attribute, and no literal is passed"
+                self.error("V224", message, argument if argument.loc is not None else expr)
         return definition.result_type
 
 

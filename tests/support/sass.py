@@ -9,6 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from support.limits import LIMIT_S
+
 _INSTRUCTION: Final = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s*(.*?)\s*;")
 _MOVE: Final = re.compile(
     r"(?P<guard>@\S+ )?(?:IMAD\.MOV\.U32 (?P<a>R\d+), RZ, RZ,|MOV (?P<b>R\d+),) (?P<value>-?0x\w+)"
@@ -22,7 +24,7 @@ def listings(nvdisasm: Path, cubin: bytes) -> dict[str, str]:
         file.write(cubin)
         file.flush()
         command = [str(nvdisasm), "-c", file.name]
-        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT_S).stdout
     parts = re.split(r"^\.text\.(\w+):$", text, flags=re.MULTILINE)
     return {name: _instructions(code) for name, code in zip(parts[1::2], parts[2::2], strict=True)}
 

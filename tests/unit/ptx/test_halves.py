@@ -10,13 +10,13 @@ import pytest
 
 import vyre
 from support.cuda.ptxas import assemble, joined
+from support.sass import listings
 from vyre.adapters.cuda.assembler import Assembler, assemblers, find_tools
 from vyre.adapters.cuda.decisions.ptx_target import BASE_VERSIONS
 from vyre.adapters.cuda.ptx.emit import emit, sites
 from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.domain.ir.program import Program
 from vyre.testing import cuda_machine
-from vyre.testing.sass import listings
 
 ARITHMETIC: Final = re.compile(
     r"^(?:@!?%p\d+ )?((?:add|sub|mul|div|sqrt|fma|cvt|setp\.nan)\S*f(?:16|32)\S*)", re.MULTILINE

@@ -130,11 +130,10 @@ soak: $(VENV)/.soak ## long runs: fuzzing, exhaustive proofs; SECONDS=600 runs r
 		tests/fault/test_resident_work_faults.py tests/fault/test_cuda_faults.py \
 		tests/unit/reference/test_large_buffers.py tests/contract/test_ptxas_gate.py tests/unit/analysis/test_typed_indices.py \
 		tests/unit/app/persistent/test_persistent_jobs.py tests/unit/domain/laws/test_checker.py \
-		tests/unit/domain/egraph/test_against_egglog.py tests/unit/cpu/llvm/test_operators.py \
-		tests/unit/cpu/llvm/test_operator_chains.py tests/unit/cpu/llvm/test_memory_atomics.py \
-		tests/unit/cpu/llvm/test_memory_loads.py tests/unit/cpu/llvm/test_memory_stores.py tests/contract/test_conform.py \
-		tests/filetests/test_machine_code.py tests/unit/domain/laws/test_mutants.py tests/unit/protocols/test_protocols.py \
-		tests/unit/domain/optimize/test_saturation.py tests/unit/forms/test_text.py
+		tests/unit/domain/egraph/test_against_egglog.py tests/unit/domain/laws/test_mutants.py \
+		tests/unit/domain/optimize/test_saturation.py tests/unit/app/device_passes/test_device_passes.py \
+		tests/unit/cpu/llvm tests/unit/forms/test_text.py tests/unit/protocols/test_protocols.py \
+		tests/filetests/test_machine_code.py tests/contract/test_conform.py
 	PYTHONPATH=tests $(BIN)/python -m support.ptx_interpreter.campaign --out benchmarks/results/ptx-interpreter.json
 	PYTHONPATH=tests $(BIN)/python -m support.storms.persistent_soak --out benchmarks/results/persistent-soak.json
 	PYTHONPATH=tests $(BIN)/python -m support.storms.storm_soak --out benchmarks/results/storms.json

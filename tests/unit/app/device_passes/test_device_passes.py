@@ -10,6 +10,7 @@ import pytest
 
 import vyre
 from support.optimizer.pass_corpus import difference, random_programs, written_programs
+from support.profiles import SOAK
 from vyre.app.device_passes.passes import passes_on
 from vyre.domain.ir.program import Program
 from vyre.domain.optimize.flat_program import flatten, unflatten
@@ -51,7 +52,7 @@ def test_a_pass_on_written_programs(sessions: Sessions, name: str) -> None:
 @pytest.mark.parametrize("walks", [1, 3, 200])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_pass_on_random_programs(sessions: Sessions, name: str, walks: int) -> None:
-    check(passes_on(sessions("cpu"), walks)[name], random_programs(150, 300)[walks % 4 :: 4])
+    check(passes_on(sessions("cpu"), walks)[name], random_programs(150, 300)[walks % 4 :: 4 if SOAK else 8])
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -15,7 +15,7 @@ from support.profiles import SOAK
 from support.programs import Case
 from vyre.domain.optimize.pass_list import DEFAULT_ORDER, PASSES
 
-SEEDS = range(3_000 if SOAK else 60)
+SEEDS = range(3_000 if SOAK else 40)
 
 
 @cache

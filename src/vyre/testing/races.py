@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from vyre.adapters.reference.race_report import race_report
-from vyre.adapters.reference.races import RaceReport
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from vyre.adapters.reference.executor import ReferencePipeline
+from vyre.adapters.reference.races import RaceCheckKernel, RaceReport
 from vyre.app.host_arrays import HostInputs
 from vyre.app.pipeline import Inputs
-from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
+from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, OutputArena
+from vyre.domain.geometry import LaunchLimits
 from vyre.domain.ir.program import Program
 from vyre.domain.validation.validator import check_rules
+from vyre.ports.requests import HostBytes
 
 __all__ = ["RaceReport", "races"]
 
@@ -21,3 +27,15 @@ def races(program: Program, inputs: Inputs, config: DispatchConfig = DEFAULT_CON
     """
     check_rules(program).raise_if_invalid()
     return race_report(program, HostInputs(program).views(inputs), config)
+
+
+def race_report(program: Program, inputs: Sequence[HostBytes], config: DispatchConfig = DEFAULT_CONFIG) -> RaceReport:
+    """Returns ``races`` of a program that is known to be valid, on the bytes of its inputs, in the order of events."""
+    reports: list[RaceReport] = []
+    engine = partial(RaceCheckKernel, receive=reports.append)
+    pipeline = ReferencePipeline(LaunchLimits("reference-scalar"), engine, program, replace(config, race_check=False))
+    pipeline.dispatch(inputs, OutputArena())
+    return RaceReport(
+        tuple(race for report in reports for race in report.races),
+        tuple(note for report in reports for note in report.notes),
+    )

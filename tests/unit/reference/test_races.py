@@ -15,7 +15,6 @@ from support.programs import Order, generate
 from support.running import Failure, run
 from vyre import ProgramBuilder, u32
 from vyre.adapters.reference.engine import NO_OPTIONS
-from vyre.adapters.reference.race_report import race_report
 from vyre.adapters.reference.races import LISTED, RaceReport, RaceTracer
 from vyre.adapters.reference.scalar_state import ElementBuffer, Workgroup
 from vyre.adapters.reference.vector.engine import VectorKernel
@@ -27,6 +26,7 @@ from vyre.domain.races import DataRace, LanePlace, RacingAccess
 from vyre.domain.source_location import SourceLocation
 from vyre.domain.validation.validator import validate
 from vyre.testing.execution import execute, open_backend
+from vyre.testing.races import race_report
 
 LANES = 3
 VECTOR = VectorKernel

@@ -11,12 +11,12 @@ import pytest
 
 from support.reference.agreement import ENGINE, Array, agreed, ramp
 from vyre.adapters.reference.engine import RunOptions
-from vyre.adapters.reference.race_report import race_report
 from vyre.adapters.reference.vector.engine import CHUNK_BYTES, PRIVATE_CHUNK_BYTES
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.geometry import LaunchLimits
 from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import Program
+from vyre.testing.races import race_report
 
 LANES = 40
 

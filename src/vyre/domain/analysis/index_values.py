@@ -176,10 +176,10 @@ class Values:
 
     def named(self, key: Hashable, low: int = 0, high: int = U32_MAX) -> Value:
         """Returns the one value of that name."""
-        found = self._named.get(key)
-        if found is None:
-            found = self._named[key] = self.fresh(low, high)
-        return found
+        value = self._named.get(key)
+        if value is None:
+            value = self._named[key] = self.fresh(low, high)
+        return value
 
     def fix(self, key: Hashable, number: int) -> None:
         """From now on the value of that name, which nobody has asked for yet, is a known number."""
@@ -208,16 +208,16 @@ class Values:
         return self._derived(op, *_ordered(a, b), align)
 
     def _form(self, terms: Terms) -> Form:
-        found = self._forms.get(terms)
-        if found is None:
-            found = self._forms[terms] = Form(terms)
-        return found
+        form = self._forms.get(terms)
+        if form is None:
+            form = self._forms[terms] = Form(terms)
+        return form
 
     def _value(self, form: Form, constant: int) -> Value:
-        found = form.values.get(constant)
-        if found is None:
-            found = form.values[constant] = Value(form, constant)
-        return found
+        value = form.values.get(constant)
+        if value is None:
+            value = form.values[constant] = Value(form, constant)
+        return value
 
     # ---- linear operations
     def plus(self, value: Value, number: int) -> Value:

@@ -38,8 +38,8 @@ def _quotient(a: int, b: int) -> int:
 
 
 def _corners(rule: Callable[[int, int], int], a: Range, b: Range) -> Range:
-    found = [rule(x, y) for x in a for y in b]
-    return min(found), max(found)
+    results = [rule(x, y) for x in a for y in b]
+    return min(results), max(results)
 
 
 def _divide(dtype: ScalarType, a: Range, b: Range) -> Range | None:
@@ -82,9 +82,9 @@ def _difference(dtype: ScalarType, a: Range, b: Range) -> Range | None:
     return max(0, a[0] - b[1], b[0] - a[1]), max(a[1] - b[0], b[1] - a[0])
 
 
-def _clamped(dtype: ScalarType, found: Range) -> Range:
+def _clamped(dtype: ScalarType, exact: Range) -> Range:
     low, high = LIMITS[dtype]
-    return max(low, min(high, found[0])), max(low, min(high, found[1]))
+    return max(low, min(high, exact[0])), max(low, min(high, exact[1]))
 
 
 _BINARY: Final[dict[BinaryOp, Callable[[ScalarType, Range, Range], Range | None]]] = {
@@ -108,9 +108,9 @@ _BINARY: Final[dict[BinaryOp, Callable[[ScalarType, Range, Range], Range | None]
 }
 
 
-def _fitting(dtype: ScalarType, found: Range | None) -> Range:
+def _fitting(dtype: ScalarType, exact: Range | None) -> Range:
     limits = LIMITS[dtype]
-    return found if found is not None and limits[0] <= found[0] and found[1] <= limits[1] else limits
+    return exact if exact is not None and limits[0] <= exact[0] and exact[1] <= limits[1] else limits
 
 
 def binary_range(op: BinaryOp, dtype: ScalarType, a: Range, b: Range) -> Range:

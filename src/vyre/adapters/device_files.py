@@ -10,13 +10,7 @@ from typing import Final, NamedTuple
 from vyre.adapters.files import is_directory
 from vyre.domain.device_signature import DeviceSignature
 from vyre.domain.diagnostics import Diagnostic
-from vyre.domain.signature_files import (
-    DUPLICATE,
-    MAX_SIGNATURE_BYTES,
-    UNREADABLE,
-    read_signatures,
-    signature_finding,
-)
+from vyre.domain.signature_files import DUPLICATE, MAX_SIGNATURE_BYTES, UNREADABLE, read_signatures, signature_finding
 
 PATH_VARIABLE: Final = "VYRE_DEVICE_PATH"
 _SHIPPED: Final = Path(__file__).with_name("devices")

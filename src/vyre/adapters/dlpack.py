@@ -45,11 +45,7 @@ class _ManagedTensor(ctypes.Structure):
 
 _Deleter: Final = ctypes.CFUNCTYPE(None, ctypes.POINTER(_ManagedTensor))
 _CapsuleDestructor: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_ManagedTensor._fields_ = (
-    ("dl_tensor", _Tensor),
-    ("manager_ctx", ctypes.c_void_p),
-    ("deleter", _Deleter),
-)
+_ManagedTensor._fields_ = (("dl_tensor", _Tensor), ("manager_ctx", ctypes.c_void_p), ("deleter", _Deleter))
 _UNUSED: Final = b"dltensor"
 
 

@@ -156,8 +156,7 @@ def _evidence(manifest: bytes | None) -> Evidence:
         form = document.get("form") if isinstance(document, dict) else None
         if type(form) is int and form != FORM:
             raise MalformedBundle(
-                f"its form has version {form}, and this vyre reads {FORM}",
-                fix="read it with the vyre that wrote it.",
+                f"its form has version {form}, and this vyre reads {FORM}", fix="read it with the vyre that wrote it."
             )
         evidence: Evidence = from_json(Evidence, document)
     except UnicodeDecodeError:

@@ -29,12 +29,7 @@ _CACHED: Final = "optimized"
 
 
 def passes_for(
-    program: Program,
-    config: DispatchConfig,
-    engine: EngineKind,
-    wanted: bool,
-    sink: DecisionSink | None,
-    runs: int = 0,
+    program: Program, config: DispatchConfig, engine: EngineKind, wanted: bool, sink: DecisionSink | None, runs: int = 0
 ) -> str:
     """Returns the passes that prepare a program under a config, such as ``copies/1 folding/1``; empty for none.
 

@@ -116,8 +116,7 @@ class HostInputs:
             )
         if len(inputs) != len(self.names):
             raise InvalidInput(
-                f"{self._title} takes {len(self.names)} inputs, got {len(inputs)}",
-                fix=f"{self._all}, in this order.",
+                f"{self._title} takes {len(self.names)} inputs, got {len(inputs)}", fix=f"{self._all}, in this order."
             )
         return tuple(inputs)
 

@@ -180,10 +180,7 @@ def invalidate(
             gone = not entry.layer and store is not None and (dry_run or store.remove(entry.key))
             (removed if gone else failed).append(found)
     return InvalidationReport(
-        removed=tuple(removed),
-        failed=tuple(failed),
-        kept=len(entries) - len(removed) - len(failed),
-        dry_run=dry_run,
+        removed=tuple(removed), failed=tuple(failed), kept=len(entries) - len(removed) - len(failed), dry_run=dry_run
     )
 
 

@@ -48,12 +48,7 @@ if TYPE_CHECKING:
 
 @public_in_default_mode("dispatch", "compile")
 class Session(
-    SessionPersistence,
-    SessionQueries,
-    SessionReports,
-    SessionTransfers,
-    SessionSequences,
-    ForeignSessionUse,
+    SessionPersistence, SessionQueries, SessionReports, SessionTransfers, SessionSequences, ForeignSessionUse
 ):
     """Runs programs on one backend.  A context manager; every method may be called from any thread.
 

@@ -42,10 +42,7 @@ class ShapePredictor(Generic[K]):
         self._thresholds = thresholds
         self._recent: tuple[K, ...] = ()
         most = thresholds.max_order
-        self._orders: Final = (
-            *range(most - most % _STRIDE, _DENSE, -_STRIDE),
-            *range(min(most, _DENSE), -1, -1),
-        )
+        self._orders: Final = (*range(most - most % _STRIDE, _DENSE, -_STRIDE), *range(min(most, _DENSE), -1, -1))
         self._contexts: list[tuple[K, ...]] = [()] if thresholds.max_order else []
         self._followers: OrderedDict[tuple[K, ...], dict[K, int]] = OrderedDict()
         self._guesses: list[_Guess[K]] = []

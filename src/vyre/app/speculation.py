@@ -71,11 +71,7 @@ class Speculation(Closing):
     """
 
     def __init__(
-        self,
-        services: WorkServices,
-        steps: tuple[Step, Step, Step],
-        passed: ResidentArray,
-        confirmed: ResidentArray,
+        self, services: WorkServices, steps: tuple[Step, Step, Step], passed: ResidentArray, confirmed: ResidentArray
     ) -> None:
         lease = self._lease = services.lease
         lease.check_open()

@@ -118,10 +118,7 @@ LANGUAGE_FLAGS: Final = frozenset(flag for rule in _RULES for flag in rule.flags
 
 
 def missing_from(
-    program: Program,
-    profile: DeviceProfile,
-    supported_ops: frozenset[OpId],
-    config: DispatchConfig = DEFAULT_CONFIG,
+    program: Program, profile: DeviceProfile, supported_ops: frozenset[OpId], config: DispatchConfig = DEFAULT_CONFIG
 ) -> tuple[Missing, ...]:
     """Returns what the backend lacks for a valid program under a config; empty if it runs.
 

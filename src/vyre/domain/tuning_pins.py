@@ -64,12 +64,7 @@ def differing(one: TuningKey, other: TuningKey) -> tuple[str, ...]:
 def pins_text(pins: Pins) -> str:
     """Returns canonical sealed JSON, sorted, with a line end: equal pins give equal bytes."""
     rows = [
-        {
-            "key": key_json(pin.key),
-            "size": pin.candidate.size,
-            "profile": pin.candidate.profile,
-            "kind": pin.kind.value,
-        }
+        {"key": key_json(pin.key), "size": pin.candidate.size, "profile": pin.candidate.profile, "kind": pin.kind.value}
         for pin in sorted(pins.by_key.values(), key=lambda pin: [getattr(pin.key, name) for name in KEY_FIELDS])
     ]
     return _FORM.seal({"version": VERSION, "pins": rows}) + "\n"

@@ -26,12 +26,7 @@ class EGraph(Terms):
     __slots__ = ()
 
     def close(
-        self,
-        session: Session,
-        *,
-        rows: bool = True,
-        slots: int | None = None,
-        executor: ExecutorName | None = None,
+        self, session: Session, *, rows: bool = True, slots: int | None = None, executor: ExecutorName | None = None
     ) -> ClosedEGraph:
         """Returns the classes of the least congruence that holds all equalities, computed on the session's backend.
 

@@ -33,12 +33,7 @@ HOPS: Final = 16
 
 @vyre.kernel(workgroup=LANES)
 def clear(
-    distances: InOut[u32],
-    marks: InOut[u8],
-    live: InOut[u32],
-    woken: InOut[u32],
-    fresh: InOut[u32],
-    depth: InOut[u32],
+    distances: InOut[u32], marks: InOut[u8], live: InOut[u32], woken: InOut[u32], fresh: InOut[u32], depth: InOut[u32]
 ) -> None:
     """Reaches no node."""
     node = vyre.global_id()

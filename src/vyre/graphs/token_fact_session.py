@@ -289,11 +289,7 @@ class FrontierAnalysis:
             self._prepare(executor)
 
     def __call__(
-        self,
-        sources: Mapping[str, npt.ArrayLike],
-        *,
-        levels: int | None = None,
-        read: Iterable[str] | None = None,
+        self, sources: Mapping[str, npt.ArrayLike], *, levels: int | None = None, read: Iterable[str] | None = None
     ) -> AnalysisResult:
         """Runs all queries, and returns the columns of those that ``read`` names (None: all).
 
@@ -325,11 +321,7 @@ class FrontierAnalysis:
 
     # ---------------------------------------------------------------- running
     def _run(
-        self,
-        sources: Mapping[str, npt.ArrayLike],
-        levels: int | None,
-        read: Iterable[str],
-        masks: Mapping[str, int],
+        self, sources: Mapping[str, npt.ArrayLike], levels: int | None, read: Iterable[str], masks: Mapping[str, int]
     ) -> AnalysisResult:
         facts = self._facts
         expect("sources", sources, Mapping, "a mapping from names of queries to ids", InvalidInput)

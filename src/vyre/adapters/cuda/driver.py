@@ -533,12 +533,7 @@ class RealDriver(Unique, DriverCalls):
         return memset
 
     def graph_add_kernel(
-        self,
-        graph: Graph,
-        after: Sequence[GraphNode],
-        kernel: Kernel,
-        shape: LaunchShape,
-        parameters: ParameterBlock,
+        self, graph: Graph, after: Sequence[GraphNode], kernel: Kernel, shape: LaunchShape, parameters: ParameterBlock
     ) -> GraphNode:
         """Implements ``graph_add_kernel`` by ``cuGraphAddKernelNode``."""
         nodes, launch = self._nodes(after), self._kernel_node(kernel, shape, parameters)

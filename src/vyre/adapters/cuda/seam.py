@@ -514,12 +514,7 @@ class CudaDriver(Protocol):
         ...
 
     def graph_add_kernel(
-        self,
-        graph: Graph,
-        after: Sequence[GraphNode],
-        kernel: Kernel,
-        shape: LaunchShape,
-        parameters: ParameterBlock,
+        self, graph: Graph, after: Sequence[GraphNode], kernel: Kernel, shape: LaunchShape, parameters: ParameterBlock
     ) -> GraphNode:
         """Adds a launch with the parameters as they are now, and returns its node."""
         ...

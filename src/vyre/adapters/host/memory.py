@@ -102,13 +102,7 @@ class HostBuffer(ResidentBuffer):
 
     def _part(self, offset: int, nbytes: int) -> HostBuffer:
         return HostBuffer(
-            self.backend_id,
-            nbytes,
-            self.address + offset,
-            self.label,
-            base=self,
-            offset=offset,
-            readonly=self.readonly,
+            self.backend_id, nbytes, self.address + offset, self.label, base=self, offset=offset, readonly=self.readonly
         )
 
     def _release(self) -> None:

@@ -18,10 +18,5 @@ COMPARE: Final[dict[BinaryOp, BinaryRule]] = {
     BinaryOp.LE: np.less_equal,
     BinaryOp.GE: np.greater_equal,
 }
-BOOL_BINARY: Final[dict[BinaryOp, BinaryRule]] = {
-    BinaryOp.AND: np.logical_and,
-    BinaryOp.OR: np.logical_or,
-}
-BOOL_UNARY: Final[dict[UnaryOp, UnaryRule]] = {
-    UnaryOp.LOGICAL_NOT: np.logical_not,
-}
+BOOL_BINARY: Final[dict[BinaryOp, BinaryRule]] = {BinaryOp.AND: np.logical_and, BinaryOp.OR: np.logical_or}
+BOOL_UNARY: Final[dict[UnaryOp, UnaryRule]] = {UnaryOp.LOGICAL_NOT: np.logical_not}

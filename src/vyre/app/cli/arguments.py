@@ -212,8 +212,7 @@ def _array(buffer: Buffer, element: ScalarType, numbers: list[int | float | bool
         for number in numbers:
             if not limits.min <= number <= limits.max:
                 raise InvalidInput(
-                    f"--in {buffer.name}: {number} does not fit {element.text}",
-                    fix=f"use {limits.min}..{limits.max}.",
+                    f"--in {buffer.name}: {number} does not fit {element.text}", fix=f"use {limits.min}..{limits.max}."
                 )
     if dtype.kind == "b" and any(number not in (0, 1) for number in numbers):
         raise InvalidInput(f"--in {buffer.name}: a bool is true, false, 1 or 0", fix="use one of these.")

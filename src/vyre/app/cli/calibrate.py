@@ -27,10 +27,7 @@ def calibrate(
     as_json: AsJson = False,
 ) -> int:
     """Measure what launches, graphs and copies cost on this device, and store it for planning."""
-    with (
-        open_session(backend, cache=store) as session,
-        report.progress(f"measuring launch costs on {session.backend}"),
-    ):
+    with open_session(backend, cache=store) as session, report.progress(f"measuring launch costs on {session.backend}"):
         found = session.calibrate(rounds=rounds)
     if out is not None:
         write_files({out: (to_text(found.costs) + "\n").encode()})

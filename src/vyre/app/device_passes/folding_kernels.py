@@ -187,12 +187,7 @@ def fold_cast(nodes, node):  # type: ignore[no-untyped-def]
 
 @pass_kernel
 def fold_nodes(
-    order: In[u32],
-    rules: In[u64, Literal[2]],
-    nodes: InOut[u32, Literal[2]],
-    bits: InOut[u64],
-    first: u32,
-    count: u32,
+    order: In[u32], rules: In[u64, Literal[2]], nodes: InOut[u32, Literal[2]], bits: InOut[u64], first: u32, count: u32
 ) -> None:
     """Folds ``count`` nodes from ``order[first]`` on, whose operands have been folded, one on each lane.
 
@@ -255,11 +250,7 @@ def fold_nodes(
 
 @pass_kernel
 def keep_legal(
-    rows: In[u32, Literal[2]],
-    roots: In[u32],
-    nodes: In[u32, Literal[2]],
-    bits: In[u64],
-    kept: InOut[u32],
+    rows: In[u32, Literal[2]], roots: In[u32], nodes: In[u32, Literal[2]], bits: In[u64], kept: InOut[u32]
 ) -> None:
     """Finds the rows that must keep their expressions: stores behind the end of a buffer, and loops with the step 0."""
     row = global_id()

@@ -70,13 +70,7 @@ def plan_items(
 
 
 def item_costs(
-    items: int,
-    times: ItemTimes,
-    kernel_ns: Sequence[int],
-    costs: LaunchCosts,
-    provenance: Provenance,
-    *,
-    is_open: bool,
+    items: int, times: ItemTimes, kernel_ns: Sequence[int], costs: LaunchCosts, provenance: Provenance, *, is_open: bool
 ) -> PersistentKernelInputs | None:
     """Returns what an item costs more when it is dispatched, net of the time that kernels hide, and an engine once."""
     kernel, gap = _measured(kernel_ns, provenance), costs.launch_gap

@@ -191,12 +191,7 @@ class Part(Unique):
     __slots__ = ("columns", "engine", "first", "jobs", "start")
 
     def __init__(
-        self,
-        engine: PersistentEngine,
-        first: int,
-        jobs: int,
-        start: int,
-        columns: tuple[npt.NDArray[Any], ...],
+        self, engine: PersistentEngine, first: int, jobs: int, start: int, columns: tuple[npt.NDArray[Any], ...]
     ) -> None:
         self.engine: Final = engine
         self.first: Final = first

@@ -73,12 +73,7 @@ class QueryPlanner:
     """Plans calls of one program, and gives them memory.  ``budget``: the most bytes of shared memory and slabs."""
 
     def __init__(
-        self,
-        lease: BackendLease,
-        program: Program,
-        config: DispatchConfig,
-        shared: SharedInputs,
-        budget: int,
+        self, lease: BackendLease, program: Program, config: DispatchConfig, shared: SharedInputs, budget: int
     ) -> None:
         self._lease = lease
         self._program = program

@@ -47,11 +47,7 @@ class Queries(Closing):
     )
 
     def __init__(
-        self,
-        lease: BackendLease,
-        pipeline: Pipeline,
-        shared: Mapping[str, Argument],
-        budget: int | None,
+        self, lease: BackendLease, pipeline: Pipeline, shared: Mapping[str, Argument], budget: int | None
     ) -> None:
         if budget is not None:
             budget = whole("budget", budget, 0, U64_MAX, "give a number of bytes, or None.")

@@ -63,11 +63,7 @@ class SessionQueries(SessionCore):
         self._lease.check_open()
         self._lease.backend.require_memory()
         return ResidentCache(
-            self._lease,
-            lambda data, label: self.resident(data, label=label),
-            budget,
-            self._decisions,
-            self._telemetry,
+            self._lease, lambda data, label: self.resident(data, label=label), budget, self._decisions, self._telemetry
         )
 
     def residency(self) -> ResidencyReport:

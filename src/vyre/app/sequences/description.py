@@ -307,9 +307,7 @@ def _temporaries(parts: Sequence[WorkPart]) -> dict[int, TemporaryUse]:
     first = _first_uses(step.work for part in parts for step in part.steps)
     return {
         key: TemporaryUse(
-            buffer,
-            tuple(dict.fromkeys(users[key])),
-            len(places[key]) == 1 and first[key].covered >= first[key].needed,
+            buffer, tuple(dict.fromkeys(users[key])), len(places[key]) == 1 and first[key].covered >= first[key].needed
         )
         for key, buffer in buffers.items()
     }

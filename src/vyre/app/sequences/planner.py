@@ -538,7 +538,5 @@ def _group(unit: Unit, mode: ExecutionMode, why: str, unallocated: int) -> WorkG
 
 def _cannot(mode: str, backend: Backend, why: str) -> UnsupportedFeature:
     return UnsupportedFeature(
-        feature=f"the forced mode {mode}",
-        backend=backend.id,
-        fix=f"leave the mode to the planner: {why}.",
+        feature=f"the forced mode {mode}", backend=backend.id, fix=f"leave the mode to the planner: {why}."
     )

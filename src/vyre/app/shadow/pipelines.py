@@ -195,12 +195,7 @@ class ShadowedPipeline(GatedPipeline):
     __slots__ = ("__weakref__", "_compiler", "_inner", "config", "program")
 
     def __init__(
-        self,
-        inner: CompiledPipeline,
-        program: Program,
-        config: DispatchConfig,
-        compiler: ShadowedCompiler,
-        gate: Gate,
+        self, inner: CompiledPipeline, program: Program, config: DispatchConfig, compiler: ShadowedCompiler, gate: Gate
     ) -> None:
         self.gate = gate
         self.usual = inner.dispatch

@@ -144,13 +144,7 @@ class ResidentSamples:
             return None
         return self._isolated(work, before, engine, checker) or self._whole(work, before, expected, after, checker)
 
-    def _isolated(
-        self,
-        work: ResidentWork,
-        before: Contents,
-        engine: Engine,
-        checker: Backend,
-    ) -> Found | None:
+    def _isolated(self, work: ResidentWork, before: Contents, engine: Engine, checker: Backend) -> Found | None:
         """Returns the first step whose code gives other bytes when it is run alone; None if there is none."""
         usual = Engine.of(self.service.usual)
         assert usual is not None
@@ -201,10 +195,7 @@ class Engine(NamedTuple):
         return cls(backend.memory, backend.resident_executor)
 
     def run(
-        self,
-        work: ResidentWork,
-        before: Contents,
-        instead: Instead = lambda program, config: (program, config),
+        self, work: ResidentWork, before: Contents, instead: Instead = lambda program, config: (program, config)
     ) -> Contents:
         """Returns the bytes of all allocations after work on memory of its own, which held ``before``.
 
@@ -283,12 +274,7 @@ def _differing(step: ResidentStep, expected: Contents, got: Contents) -> str | N
 
 
 def mismatch_of(
-    service: ShadowService,
-    step: ResidentStep,
-    before: Contents,
-    expected: Contents,
-    got: Contents,
-    checker: Backend,
+    service: ShadowService, step: ResidentStep, before: Contents, expected: Contents, got: Contents, checker: Backend
 ) -> Mismatch:
     """Returns how a step differs, as a dispatch on host data of its program, which returns whole buffers."""
     program = service.written(step.program)

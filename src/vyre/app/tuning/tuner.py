@@ -86,11 +86,7 @@ class Tuner:
     """Tunes one launch, once.  Raises ``InvalidConfig`` for a config under which there is nothing to tune."""
 
     def __init__(
-        self,
-        lent: Lent,
-        launch: TunedLaunch,
-        views: tuple[HostBytes, ...],
-        settings: TuningSettings = DEFAULT_SETTINGS,
+        self, lent: Lent, launch: TunedLaunch, views: tuple[HostBytes, ...], settings: TuningSettings = DEFAULT_SETTINGS
     ) -> None:
         check_tunable(launch.config)
         self._lent, self._launch, self._views, self._settings = lent, launch, views, settings

@@ -117,12 +117,7 @@ class Walk:
     """The traversal; ``result`` holds what it found."""
 
     def __init__(
-        self,
-        program: Program,
-        size: Dim3,
-        in_range: frozenset[str],
-        same_length: bool,
-        grid: Dim3 | None = None,
+        self, program: Program, size: Dim3, in_range: frozenset[str], same_length: bool, grid: Dim3 | None = None
     ) -> None:
         self._buffers = program.buffers_by_name
         self._meanings = Meanings(self._buffers, size, same_length, grid)

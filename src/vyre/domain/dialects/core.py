@@ -70,9 +70,7 @@ class _Form(NamedTuple):
 
 FORMS: Final[Mapping[type[Node], _Form]] = {
     Select: _Form(
-        "select",
-        (Typed("condition", _BOOL), Typed("on_true", ANY_TYPE), Typed("on_false", ANY_TYPE)),
-        ANY_TYPE,
+        "select", (Typed("condition", _BOOL), Typed("on_true", ANY_TYPE), Typed("on_false", ANY_TYPE)), ANY_TYPE
     ),
     Fma: _Form("fma", (Typed("a", FLOATS), Typed("b", FLOATS), Typed("c", FLOATS)), FLOATS),
     Cast: _Form("cast", (Typed("x", ANY_TYPE),), ANY_TYPE),

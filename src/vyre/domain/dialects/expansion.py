@@ -17,15 +17,7 @@ from operator import is_
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.ir.definitions import Definition, Parameter
-from vyre.domain.ir.expr import (
-    LEAVES,
-    ORDERED,
-    Call,
-    Expr,
-    SpecConst,
-    Var,
-    children,
-)
+from vyre.domain.ir.expr import LEAVES, ORDERED, Call, Expr, SpecConst, Var, children
 from vyre.domain.ir.limits import MAX_PROGRAM_NODES, MAX_STATEMENT_DEPTH
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import Program

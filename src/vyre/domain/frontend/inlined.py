@@ -101,11 +101,7 @@ def argument_names(tree: ast.FunctionDef) -> list[str]:
 
 # ---------------------------------------------------------------- annotations
 def annotation_of(
-    function: FunctionType,
-    source: Source,
-    local_names: Mapping[str, Any],
-    node: ast.expr,
-    parameter: str | None = None,
+    function: FunctionType, source: Source, local_names: Mapping[str, Any], node: ast.expr, parameter: str | None = None
 ) -> Any:
     """Returns what an annotation means; ``parameter`` is the name of the parameter that has it.
 

@@ -289,13 +289,7 @@ class Lowering:
         return sum([buffer.is_bound for buffer in self.buffers])
 
     def declare(
-        self,
-        hint: str,
-        element: ScalarType,
-        access: Access,
-        count: int,
-        sizes: tuple[Expr, ...],
-        node: ast.AST,
+        self, hint: str, element: ScalarType, access: Access, count: int, sizes: tuple[Expr, ...], node: ast.AST
     ) -> Array:
         """Declares memory of a workgroup or of a lane."""
         name = self.unique(hint)

@@ -65,9 +65,7 @@ def _assign_results(k: Lowering, returns: Returns, found: Operand, node: ast.Ret
         returns.variables = [_variable(k, item, node) for item in items]
     if len(items) != len(returns.variables) or isinstance(found, Items) is not returns.is_tuple:
         k.fail(
-            node,
-            "the `return` statements of the function give different numbers of values",
-            "let each give as many.",
+            node, "the `return` statements of the function give different numbers of values", "let each give as many."
         )
     # All items are evaluated before the first of them is stored, which a later one cannot read.
     for variable, item in zip(returns.variables, items, strict=True):

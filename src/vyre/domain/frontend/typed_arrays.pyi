@@ -105,12 +105,7 @@ class InOut(In[_T_co, _A_co]):
     ) -> Result[_C]:
         """Stores ``~(old & value)``; returns the old value."""
     def atomic_compare_exchange(
-        self: In[_C, Any],
-        index: Index,
-        expected: _C | AnyInteger,
-        value: _C | AnyInteger,
-        *,
-        ordering: Ordering = ...,
+        self: In[_C, Any], index: Index, expected: _C | AnyInteger, value: _C | AnyInteger, *, ordering: Ordering = ...
     ) -> Result[_C]:
         """Stores ``value`` if the element equals ``expected``; returns the old value."""
 

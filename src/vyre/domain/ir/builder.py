@@ -58,16 +58,7 @@ if TYPE_CHECKING:  # few kernels have switches and views
     from vyre.domain.ir.switching import SwitchArms
     from vyre.domain.ir.views import View2d, View3d
 
-__all__ = [
-    "BufferHandle",
-    "Condition",
-    "Operand",
-    "ProgramBuilder",
-    "TypeLike",
-    "Value",
-    "Variable",
-    "literal",
-]
+__all__ = ["BufferHandle", "Condition", "Operand", "ProgramBuilder", "TypeLike", "Value", "Variable", "literal"]
 
 Axis: TypeAlias = Literal[0, 1, 2] | NumpyInteger
 Condition: TypeAlias = Operand | Callable[[], Operand]

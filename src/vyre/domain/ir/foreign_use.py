@@ -290,7 +290,5 @@ class ForeignBufferUse(_NoArray):
 
 for _name in (*_BINARY.split(), *(f"r{name}" for name in _BINARY.split()), *_OTHERS.split()):
     setattr(
-        ForeignBufferUse,
-        f"__{_name}__",
-        _refusing("an operator or function of numbers cannot take", _INDEX, _BUFFER),
+        ForeignBufferUse, f"__{_name}__", _refusing("an operator or function of numbers cannot take", _INDEX, _BUFFER)
     )

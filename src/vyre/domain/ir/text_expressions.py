@@ -406,8 +406,4 @@ def _spec(cursor: Cursor, loc: SourceLocation) -> Expr:
     return x.SpecConst(name, literal(cursor), loc=loc)
 
 
-_SPECIAL: Final[dict[str, Callable[[Cursor, SourceLocation], Expr]]] = {
-    "len": _length,
-    "local": _local,
-    "spec": _spec,
-}
+_SPECIAL: Final[dict[str, Callable[[Cursor, SourceLocation], Expr]]] = {"len": _length, "local": _local, "spec": _spec}

@@ -32,12 +32,7 @@ ACCESS_WORD: Final = {
     Access.WRITE_ONLY: "write",
     Access.PRIVATE: "private",
 }
-ID_WORD: Final = {
-    IdKind.GLOBAL: "gid",
-    IdKind.GROUP: "wid",
-    IdKind.LOCAL: "lid",
-    IdKind.NUM_GROUPS: "num_groups",
-}
+ID_WORD: Final = {IdKind.GLOBAL: "gid", IdKind.GROUP: "wid", IdKind.LOCAL: "lid", IdKind.NUM_GROUPS: "num_groups"}
 AXES: Final = "xyz"
 
 LEVELS: Final = (

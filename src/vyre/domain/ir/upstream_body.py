@@ -57,15 +57,7 @@ class _Value(NamedTuple):
 
 _PLAIN: Final = {UpstreamBinary.WRAPPING_ADD: BinaryOp.ADD, UpstreamBinary.WRAPPING_SUB: BinaryOp.SUB}
 _DECLARED_U32: Final[frozenset[Enum]] = frozenset(
-    {
-        BinaryOp.MOD,
-        BinaryOp.BIT_AND,
-        BinaryOp.BIT_OR,
-        BinaryOp.BIT_XOR,
-        BinaryOp.ABS_DIFF,
-        BinaryOp.MUL_HIGH,
-        *_PLAIN,
-    }
+    {BinaryOp.MOD, BinaryOp.BIT_AND, BinaryOp.BIT_OR, BinaryOp.BIT_XOR, BinaryOp.ABS_DIFF, BinaryOp.MUL_HIGH, *_PLAIN}
 )
 _UNCHECKED: Final[frozenset[Enum]] = frozenset({BinaryOp.MUL_HIGH, *_PLAIN})
 """Operators whose operand types vyre-driver does not check."""

@@ -18,9 +18,7 @@ from vyre.domain.ir.types import RESERVED_TAGS, SCALAR_BY_TAG, DataType, Reserve
 def unsupported(feature: str) -> UnsupportedFeature:
     """Returns the error for a construct of vyre-driver that has no counterpart in vyre."""
     return UnsupportedFeature(
-        feature=feature,
-        backend="import",
-        fix="lower it in the front end before the program is exported.",
+        feature=feature, backend="import", fix="lower it in the front end before the program is exported."
     )
 
 
@@ -136,12 +134,7 @@ def _float_tag(digits: int) -> Leaf:
 NAMED: Final = Schema(
     keys={},
     tags={},
-    buffer_fields={
-        **BUFFER_FIELDS,
-        "access": _by_name(Access),
-        "kind": _by_name(MemoryKind),
-        "dtype": _named_type,
-    },
+    buffer_fields={**BUFFER_FIELDS, "access": _by_name(Access), "kind": _by_name(MemoryKind), "dtype": _named_type},
     hints=hints,
     binary=_by_name(BinaryOp, UpstreamBinary),
     unary=_by_name(UnaryOp, UpstreamUnary),
@@ -179,12 +172,7 @@ TAGGED: Final = Schema(
         "reduce_scatter": "rscatter",
         "broadcast": "bcast",
     },
-    buffer_fields={
-        **BUFFER_FIELDS,
-        "access": _by_value(Access),
-        "kind": _by_value(MemoryKind),
-        "dtype": _tagged_type,
-    },
+    buffer_fields={**BUFFER_FIELDS, "access": _by_value(Access), "kind": _by_value(MemoryKind), "dtype": _tagged_type},
     hints=_tagged_hints,
     binary=_by_value(BinaryOp, UpstreamBinary),
     unary=_by_value(UnaryOp, UpstreamUnary),

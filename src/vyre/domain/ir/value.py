@@ -302,11 +302,7 @@ Operand: TypeAlias = Value | Number
 TypeLike: TypeAlias = DataType | NumpyType
 """A type of vyre, or the type of NumPy with the same memory format."""
 
-_LOGICAL: Final = {
-    BinaryOp.BIT_AND: BinaryOp.AND,
-    BinaryOp.BIT_OR: BinaryOp.OR,
-    BinaryOp.BIT_XOR: BinaryOp.NE,
-}
+_LOGICAL: Final = {BinaryOp.BIT_AND: BinaryOp.AND, BinaryOp.BIT_OR: BinaryOp.OR, BinaryOp.BIT_XOR: BinaryOp.NE}
 
 
 def literal(dtype: TypeLike, value: Number) -> Value:

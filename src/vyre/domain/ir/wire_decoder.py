@@ -55,12 +55,7 @@ def decode_definitions(bodies: list[WireReader], names: WireReader) -> Defined:
 
 
 @collector_paused()
-def decode_sections(
-    body: WireReader,
-    names: WireReader,
-    make: type[Program],
-    defined: Defined,
-) -> Program:
+def decode_sections(body: WireReader, names: WireReader, make: type[Program], defined: Defined) -> Program:
     """Returns the program of a body and its names, as an instance of ``make``; raises ``MalformedWire``."""
     size_x, size_y, size_z = body.uleb(), body.uleb(), body.uleb()
     count = body.uleb(MAX_BUFFERS)
@@ -493,11 +488,7 @@ _LITERAL_MAX: Final = {
 _BINARY_OP: Final = {w.BINARY + op.value: op for op in BinaryOp}
 _UNARY_OP: Final = {w.UNARY + op.value: op for op in UnaryOp}
 _CONVERSIONS: Final = {each.opcode: each.node for each in x.CONVERSIONS.values()}
-_SIMPLE: Final[dict[int, Callable[[], Stmt]]] = {
-    w.BREAK: s.Break,
-    w.CONTINUE: s.Continue,
-    w.RETURN: s.Return,
-}
+_SIMPLE: Final[dict[int, Callable[[], Stmt]]] = {w.BREAK: s.Break, w.CONTINUE: s.Continue, w.RETURN: s.Return}
 
 
 def _function(count: int, node: Callable[..., Expr]) -> _Handler:

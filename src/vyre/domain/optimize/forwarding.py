@@ -73,10 +73,7 @@ def _literal_accesses(program: Program) -> _Accesses:
 
 
 def _loaded(
-    root: ir.Expr,
-    found: dict[int, frozenset[str]],
-    private: dict[str, Buffer],
-    elements: dict[str, set[int]],
+    root: ir.Expr, found: dict[int, frozenset[str]], private: dict[str, Buffer], elements: dict[str, set[int]]
 ) -> frozenset[str]:
     """Returns the private buffers from which an expression loads; notes the elements of each load once."""
     for node in operands_first(root, found):

@@ -53,11 +53,4 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {"keys": sort(session, program, np.asarray(case.inputs["keys"]))}
 
 
-EXAMPLE = Example(
-    "bitonic-sort",
-    "bitonic sort in global memory",
-    compare_exchange,
-    case,
-    "sorted()",
-    run,
-)
+EXAMPLE = Example("bitonic-sort", "bitonic sort in global memory", compare_exchange, case, "sorted()", run)

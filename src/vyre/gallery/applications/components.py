@@ -61,11 +61,4 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {"labels": components(session, program, NODES, src, dst)}
 
 
-EXAMPLE = Example(
-    "components",
-    "connected components by joining labels",
-    join_labels,
-    case,
-    "union-find",
-    run,
-)
+EXAMPLE = Example("components", "connected components by joining labels", join_labels, case, "union-find", run)

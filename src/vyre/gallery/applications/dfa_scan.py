@@ -107,12 +107,7 @@ def scan(session: Dispatcher, program: Program, text: Array, machine: Automaton)
     """Returns the number of occurrences, overlapping ones included, of each pattern in ``text`` (u8)."""
     result = session.dispatch(
         program,
-        {
-            "warm_up": machine.longest - 1,
-            "text": text,
-            "table": machine.table,
-            "accepting": machine.accepting,
-        },
+        {"warm_up": machine.longest - 1, "text": text, "table": machine.table, "accepting": machine.accepting},
         DispatchConfig(extent=(-(-text.size // CHUNK),)),
     )
     return (result["visits"] @ machine.ends).astype(np.uint32)

@@ -59,11 +59,4 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {"levels": found["levels"], "visited": found["processed"]}
 
 
-EXAMPLE = Example(
-    "frontier-bfs",
-    "breadth-first search with a work queue",
-    frontier_bfs,
-    case,
-    "a plain BFS",
-    run,
-)
+EXAMPLE = Example("frontier-bfs", "breadth-first search with a work queue", frontier_bfs, case, "a plain BFS", run)

@@ -53,11 +53,4 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {"c": matmul(session, program, np.asarray(case.inputs["a"]), np.asarray(case.inputs["b"]))}
 
 
-EXAMPLE = Example(
-    "half-matmul",
-    "matrix product in binary16",
-    half_matmul,
-    case,
-    "NumPy in binary64",
-    run,
-)
+EXAMPLE = Example("half-matmul", "matrix product in binary16", half_matmul, case, "NumPy in binary64", run)

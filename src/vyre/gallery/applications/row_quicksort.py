@@ -60,10 +60,4 @@ def case() -> Case:
     return Case({"rows": rows.reshape(-1)}, {"rows": np.sort(rows, axis=1).reshape(-1)})
 
 
-EXAMPLE = Example(
-    "row-quicksort",
-    "quicksort of rows in private memory",
-    row_quicksort,
-    case,
-    "NumPy",
-)
+EXAMPLE = Example("row-quicksort", "quicksort of rows in private memory", row_quicksort, case, "NumPy")

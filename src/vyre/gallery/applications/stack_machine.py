@@ -133,9 +133,5 @@ def case() -> Case:
 
 
 EXAMPLE = Example(
-    "stack-machine",
-    "an interpreter of bytecode with a private stack",
-    stack_machine,
-    case,
-    "Python integers",
+    "stack-machine", "an interpreter of bytecode with a private stack", stack_machine, case, "Python integers"
 )

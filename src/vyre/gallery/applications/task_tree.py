@@ -60,10 +60,5 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
 
 
 EXAMPLE = Example(
-    "task-tree",
-    "a tree of tasks with a work queue (queens on a board)",
-    task_tree,
-    case,
-    "recursion in Python",
-    run,
+    "task-tree", "a tree of tasks with a work queue (queens on a board)", task_tree, case, "recursion in Python", run
 )

@@ -35,10 +35,4 @@ def case() -> Case:
     return Case({"src": src, "dst": dst, "label": labels, "new_label": labels}, {"new_label": expected})
 
 
-EXAMPLE = Example(
-    "P20",
-    "label propagation with atomic minimum",
-    label_propagation,
-    case,
-    "a Python loop",
-)
+EXAMPLE = Example("P20", "label propagation with atomic minimum", label_propagation, case, "a Python loop")

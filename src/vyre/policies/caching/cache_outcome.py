@@ -147,8 +147,4 @@ def _raw(value: object) -> str:
     return value.hex() if isinstance(value, bytes) else repr(value)
 
 
-_LABELS: Final = {
-    "emitter": "source of the emitter",
-    "interface": "buffers",
-    "spec": "spec value",
-}
+_LABELS: Final = {"emitter": "source of the emitter", "interface": "buffers", "spec": "spec value"}

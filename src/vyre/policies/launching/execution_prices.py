@@ -431,11 +431,7 @@ def _price(mode: ExecutionMode, shape: _Shape, workload: Workload, values: _Valu
     around = _around(mode, shape, values)
     start = shape.always | around | (max(start, shape.floor, key=ns) if shape.floor else start)
     paid: _Sum = {}
-    for part, times in (
-        (shape.once, 1),
-        (start, workload.repeats),
-        (step, workload.repeats * shape.steps),
-    ):
+    for part, times in ((shape.once, 1), (start, workload.repeats), (step, workload.repeats * shape.steps)):
         for cost, count in part.items():
             paid[cost] = paid.get(cost, 0) + times * count
     terms = tuple(

@@ -88,7 +88,7 @@ MEASURED: Final = PassTables(
         PassGain("inlining/2", 3_800, 450),
         PassGain("saturation/4", 190_000, 200, law_ns=100_000_000),
         PassGain("dead_code/1", 2_300, 350),
-    ),
+    )
 )
 """Costs include a share of making the code anew."""
 

@@ -149,10 +149,7 @@ def an_axis_of_zero_is_refused(bench: Bench, config: dict[str, Any]) -> None:
     refusal(InvalidConfig, lambda: bench.run(_COPY.format(1, 1, 1), **config))
 
 
-_NO_LANES: Final[dict[str, dict[str, Any]]] = {
-    "extent": {"extent": (4, 0)},
-    "count": {"element_count_override": 0},
-}
+_NO_LANES: Final[dict[str, dict[str, Any]]] = {"extent": {"extent": (4, 0)}, "count": {"element_count_override": 0}}
 
 
 @GEOMETRY.table(_NO_LANES)

@@ -30,13 +30,7 @@ _NOTHING_IN: Final = "workgroup_size 4, 1, 1 buffer y @0 write u32[3] body { y[g
 
 
 # ---------------------------------------------------------------- inputs
-@INPUTS.table(
-    {
-        "none": (),
-        "one_of_two": (words(1),),
-        "three_for_two": (words(1), words(1), words(1)),
-    }
-)
+@INPUTS.table({"none": (), "one_of_two": (words(1),), "three_for_two": (words(1), words(1), words(1))})
 def the_wrong_number_is_refused(bench: Bench, inputs: tuple[bytes, ...]) -> None:
     """A dispatch takes as many inputs as buffers that take one; the message says which."""
     error = bench.refuses(InvalidInput, SUM, *inputs)

@@ -134,10 +134,7 @@ _STRIDES: Final[dict[str, tuple[str, Callable[[int], int]]]] = {
     "i64_backward": ("cast<i64>(4u) - cast<i64>(gid.x) * 2i64", lambda lane: 4 - lane * 2),
     "u64_from_2_to_the_32": ("cast<u64>(gid.x) + 0x100000000u64", lambda lane: lane + (1 << 32)),
     "u64_that_wraps": ("cast<u64>(gid.x) - 3u64", lambda lane: (lane - 3) % (1 << 64)),
-    "u64_times_2_to_the_61": (
-        "cast<u64>(gid.x) * 0x2000000000000000u64",
-        lambda lane: lane * (1 << 61) % (1 << 64),
-    ),
+    "u64_times_2_to_the_61": ("cast<u64>(gid.x) * 0x2000000000000000u64", lambda lane: lane * (1 << 61) % (1 << 64)),
     "i64_times_2_to_the_32": ("cast<i64>(gid.x) << 32u", lambda lane: lane << 32),
 }
 
@@ -217,8 +214,7 @@ def _down(start: int, stop: int, step: int = -1) -> Callable[[int, int], Iterabl
             lambda i, v: (v * 3 if v else 1,),
         ),
         "the_end_of_a_switch_that_returns": _Guarded(
-            "switch v { case 0u, 1u, 2u { return } else {} } z[v + 1u] = i + 1u",
-            lambda i, v: (v + 1,) if v > 2 else (),
+            "switch v { case 0u, 1u, 2u { return } else {} } z[v + 1u] = i + 1u", lambda i, v: (v + 1,) if v > 2 else ()
         ),
         "a_narrow_value": _Guarded(
             "let k = narrow<u8>(v + 253u) z[k] = i + 1u z[narrow<i8>(bitcast<i32>(v) + 253i)] = i + 1u",

@@ -110,9 +110,7 @@ _DIFFERENCE: Final = Binary(BinaryOp.SUB, A, B)
             (i32, i32), i32, Binary(BinaryOp.MAX, Binary(BinaryOp.SUB, _DIFFERENCE, B), _DIFFERENCE)
         ),
         "sum_with_carry_after_shifts": _Combination(
-            (u64, u64),
-            u64,
-            Binary(BinaryOp.ADD, Binary(BinaryOp.SHL, A, _u32(3)), Binary(BinaryOp.SHR, B, _u32(5))),
+            (u64, u64), u64, Binary(BinaryOp.ADD, Binary(BinaryOp.SHL, A, _u32(3)), Binary(BinaryOp.SHR, B, _u32(5)))
         ),
     }
 )

@@ -123,9 +123,7 @@ def masked_load(k: Kernel, element: ScalarType, address: str, mask: str) -> str:
     vector, mask_type = k.vector_type(kind), k.vector_type("i1")
     name = f"masked.load.v{k.lanes}{suffix(kind)}.p0"
     call = intrinsic(k, vector, name, "ptr", "i32", mask_type, vector)
-    return k.w.here(
-        f"{call}(ptr {address}, i32 {element.size}, {mask_type} {mask}, {vector} zeroinitializer)",
-    )
+    return k.w.here(f"{call}(ptr {address}, i32 {element.size}, {mask_type} {mask}, {vector} zeroinitializer)")
 
 
 # ---- elements anywhere

@@ -145,8 +145,7 @@ class Ring(Unique):
             address = entries.ring_take(pool.block)
             if not address:
                 raise InvalidResource(
-                    f"{at.RINGS} persistent engines are open in this process",
-                    fix="close one before another is opened.",
+                    f"{at.RINGS} persistent engines are open in this process", fix="close one before another is opened."
                 )
         except BaseException:
             self._free()

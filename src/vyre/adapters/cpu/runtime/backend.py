@@ -153,11 +153,7 @@ class _Parts:
 
         options, services = self._options, self._services
         return ReplayPlanner(
-            options.list_after,
-            options.costs,
-            Provenance.MEASURED,
-            services.telemetry,
-            services.decisions,
+            options.list_after, options.costs, Provenance.MEASURED, services.telemetry, services.decisions
         )
 
     def _make_executor(self) -> CpuExecutor:

@@ -64,11 +64,7 @@ class StepFrame:
     )
 
     def __init__(
-        self,
-        launch: Launch,
-        step_budget: int | None,
-        plan: KernelPlan | None = None,
-        grid_counts: int | None = None,
+        self, launch: Launch, step_budget: int | None, plan: KernelPlan | None = None, grid_counts: int | None = None
     ) -> None:
         counts = launch.counts
         self._counts: Final = counts

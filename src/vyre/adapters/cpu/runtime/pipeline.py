@@ -82,12 +82,7 @@ class CpuPipeline:
     """One program under one config; ``dispatch`` is re-entrant."""
 
     def __init__(
-        self,
-        device: CpuDevice,
-        kernels: KernelCache,
-        planner: ReplayPlanner,
-        program: Program,
-        config: DispatchConfig,
+        self, device: CpuDevice, kernels: KernelCache, planner: ReplayPlanner, program: Program, config: DispatchConfig
     ) -> None:
         """Compiles the variant that most dispatches use.
 

@@ -271,8 +271,7 @@ class Kernel:
         if self.block[axis] == 1:
             return group
         return self.w.once(
-            f"gid{axis}",
-            lambda: self.w.emit("r", "mad.lo.u32", group, self.block[axis], self.local_id(axis)),
+            f"gid{axis}", lambda: self.w.emit("r", "mad.lo.u32", group, self.block[axis], self.local_id(axis))
         )
 
     def linear_local_id(self) -> Word:

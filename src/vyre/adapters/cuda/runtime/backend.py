@@ -99,10 +99,7 @@ def make_backend(
     device = CudaDevice(driver, options, backend=backend, clock=clock)
     profile = profile_under(device.facts, backend, options)
     memory, pinned = DeviceMemory(device), PinnedMemory(device)
-    streams, kernels = (
-        StreamPool(device),
-        KernelCache(device, CodeMaker(device, emit, services, find_tool, sites)),
-    )
+    streams, kernels = (StreamPool(device), KernelCache(device, CodeMaker(device, emit, services, find_tool, sites)))
     times = Provenance.MEASURED if work_done is None else Provenance.EMULATED
     replays = ReplayPlanner(options.graph_after, options.costs, times, services.telemetry, services.decisions)
     quarantine, graphs = Quarantine(device), GraphCache(device, services.decisions)

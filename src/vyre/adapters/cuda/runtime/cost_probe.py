@@ -163,13 +163,7 @@ class _Bench:
         self._value = 0
         try:
             self._launch = PreparedLaunch(
-                self._device,
-                module,
-                plan,
-                (1, 1, 1),
-                self._lease.stream,
-                cooperative=False,
-                sink=resources.decisions,
+                self._device, module, plan, (1, 1, 1), self._lease.stream, cooperative=False, sink=resources.decisions
             )
         except CudaCallError as error:
             self._device.roll_back(error, [partial(resources.streams.give_back, self._lease)])

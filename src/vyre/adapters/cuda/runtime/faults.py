@@ -97,11 +97,7 @@ def kind_of(code: int) -> Kind:
 
 
 def typed_error(
-    error: CudaCallError,
-    backend: str,
-    *,
-    available: int | None = None,
-    loaded: Mapping[str, LoadedModule] = _NOTHING,
+    error: CudaCallError, backend: str, *, available: int | None = None, loaded: Mapping[str, LoadedModule] = _NOTHING
 ) -> BackendError:
     """Returns the error of the port for a failed call.
 

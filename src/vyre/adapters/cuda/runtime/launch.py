@@ -180,10 +180,7 @@ def resident_blocks(fitting: int, arena_nbytes: int, memory_nbytes: int) -> int:
 
 
 def assumptions(
-    plan: BindingPlan,
-    addresses: Sequence[DeviceAddress],
-    nbytes: Sequence[int],
-    sink: DecisionSink | None = None,
+    plan: BindingPlan, addresses: Sequence[DeviceAddress], nbytes: Sequence[int], sink: DecisionSink | None = None
 ) -> frozenset[Assumption]:
     """Returns the facts that kernels may assume about this memory: its alignment, and that no buffers overlap."""
     ranges = tuple(

@@ -11,11 +11,5 @@ from vyre.domain.dialects.laws.floats import float_laws
 from vyre.domain.dialects.laws.integers import integer_laws
 from vyre.domain.dialects.laws.law import Law
 
-LAWS: Final[tuple[Law, ...]] = (
-    *integer_laws(),
-    *bit_laws(),
-    *comparison_laws(),
-    *float_laws(),
-    *conversion_laws(),
-)
+LAWS: Final[tuple[Law, ...]] = (*integer_laws(), *bit_laws(), *comparison_laws(), *float_laws(), *conversion_laws())
 """Every law, each name once."""

@@ -187,10 +187,7 @@ _SELECT: Final = """
     select.and_not: select(p, select(q, y, x), y) <=> select(p and not(q), x, y)
     select.exclusive: select(p, select(q, x, y), select(q, y, x)) <=> select(p == q, x, y)
 """
-_HOISTED_BINARY: Final = {
-    INTEGERS: ("+", "-", "*", "&", "|", "^"),
-    FLOATS: ("+", "-", "*", "/"),
-}
+_HOISTED_BINARY: Final = {INTEGERS: ("+", "-", "*", "&", "|", "^"), FLOATS: ("+", "-", "*", "/")}
 _HOISTED_UNARY: Final = {
     INTEGERS: ("neg", "bitnot", "abs", "popcount", "clz", "ctz", "reverse_bits"),
     FLOATS: ("neg", "abs", "sqrt", "floor", "ceil", "trunc", "round", "round_even", "sign"),

@@ -57,11 +57,7 @@ class StatedLaw(NamedTuple):
 
 
 def stated_law(
-    text: str,
-    operation: str,
-    number: int,
-    definitions: Sequence[Definition],
-    undefined: Collection[str] = frozenset(),
+    text: str, operation: str, number: int, definitions: Sequence[Definition], undefined: Collection[str] = frozenset()
 ) -> StatedLaw:
     """Returns the law that a text states of an operation, the ``number``-th of it.
 

@@ -79,11 +79,7 @@ class Saturated(NamedTuple):
 
 
 def saturated(
-    expr: Expr,
-    rules: Rules,
-    scope: Scope,
-    limits: Limits = DEFAULT_LIMITS,
-    cost: Callable[[Head], int] = cost_of,
+    expr: Expr, rules: Rules, scope: Scope, limits: Limits = DEFAULT_LIMITS, cost: Callable[[Head], int] = cost_of
 ) -> Saturated:
     """Returns the cheapest form that was found of an expression of leaves and ``heads.OPERATORS``.
 
@@ -94,11 +90,7 @@ def saturated(
 
 
 def saturated_window(
-    window: Window,
-    rules: Rules,
-    scope: Scope,
-    limits: Limits = DEFAULT_LIMITS,
-    cost: Callable[[Head], int] = cost_of,
+    window: Window, rules: Rules, scope: Scope, limits: Limits = DEFAULT_LIMITS, cost: Callable[[Head], int] = cost_of
 ) -> Saturated:
     """Returns what ``saturated`` returns for the root of a window.
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         Atomic as Atomic, Binary as Binary, Bitcast as Bitcast, BufferLength as BufferLength, Call as Call,
         Cast as Cast,
         Expr as Expr, Fma as Fma, IdKind as IdKind, LaunchId as LaunchId, Literal as Literal, Load as Load,
-        Narrow as Narrow, Pack as Pack, Select as Select, SpecConst as SpecConst,
+        Narrow as Narrow, Native as Native, Pack as Pack, Select as Select, SpecConst as SpecConst,
         SubgroupBallot as SubgroupBallot,
         SubgroupLane as SubgroupLane, SubgroupReduce as SubgroupReduce, SubgroupShuffle as SubgroupShuffle,
         SubgroupSize as SubgroupSize,
@@ -97,8 +97,8 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.ir.definitions": "Definition Parameter Version",
     "vyre.domain.ir.event_builder": "EventBuilder",
     "vyre.domain.ir.expr": (
-        "Atomic Binary Bitcast BufferLength Call Cast Expr Fma IdKind LaunchId Literal Load Narrow Pack Select "
-        "SpecConst SubgroupBallot SubgroupLane SubgroupReduce SubgroupShuffle SubgroupSize Unary Unpack Var "
+        "Atomic Binary Bitcast BufferLength Call Cast Expr Fma IdKind LaunchId Literal Load Narrow Native Pack "
+        "Select SpecConst SubgroupBallot SubgroupLane SubgroupReduce SubgroupShuffle SubgroupSize Unary Unpack Var "
         "WrapCast children walk"
     ),
     "vyre.domain.ir.limits": "MAX_BUFFERS MAX_EXPRESSION_DEPTH MAX_NODES MAX_PROGRAM_NODES MAX_STATEMENT_DEPTH",

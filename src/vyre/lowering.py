@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from vyre.domain.dialects.expansion import expanded as expanded
     from vyre.domain.dialects.laws.evaluation import Operators as Operators
     from vyre.domain.dialects.laws.lowered import lowered as lowered
+    from vyre.domain.dialects.native_text import NativePlace as NativePlace, native_lines as native_lines
     from vyre.domain.dispatch import TimingQuality as TimingQuality, refuse_unsupported as refuse_unsupported
     from vyre.domain.geometry import LaunchLimits as LaunchLimits
     from vyre.domain.grid_sync import (
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
         Branch as Branch, F64Program as F64Program, Kind as Kind, Op as Op, Region as Region, Table as Table,
     )
     from vyre.domain.numerics.transcendentals import transcendental as transcendental
-    from vyre.domain.op_ids import ALL_OPS as ALL_OPS, required_ops as required_ops
+    from vyre.domain.op_ids import ALL_OPS as ALL_OPS, native_op as native_op, required_ops as required_ops
     from vyre.domain.scoped_names import ScopedNames as ScopedNames
     from vyre.domain.specialization import spec_literals as spec_literals
 else:
@@ -58,6 +59,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.dialects.expansion": "expanded",
     "vyre.domain.dialects.laws.evaluation": "Operators",
     "vyre.domain.dialects.laws.lowered": "lowered",
+    "vyre.domain.dialects.native_text": "NativePlace native_lines",
     "vyre.domain.dispatch": "TimingQuality refuse_unsupported",
     "vyre.domain.geometry": "LaunchLimits",
     "vyre.domain.grid_sync": "Rounds Step grid_control plan_grid_sync plan_programs",
@@ -69,7 +71,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.names": "OpId",
     "vyre.domain.numerics.f64_program": "Branch F64Program Kind Op Region Table",
     "vyre.domain.numerics.transcendentals": "transcendental",
-    "vyre.domain.op_ids": "ALL_OPS required_ops",
+    "vyre.domain.op_ids": "ALL_OPS native_op required_ops",
     "vyre.domain.scoped_names": "ScopedNames",
     "vyre.domain.specialization": "spec_literals",
 }

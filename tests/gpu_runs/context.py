@@ -54,6 +54,7 @@ CHECK: Final = (
     Group("operators-level-0", "check.operators:level_0", 60),
     Group("operators-level-4", "check.operators:level_4", 60),
     Group("hazards", "check.hazards:hazards", 60),
+    Group("native", "check.native:native", 60),
     Group("gallery", "check.basics:gallery", 120),
     Group("conformance", "check.basics:conformance", 180),
     Group("filetests", "check.basics:filetests", 90),

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from vyre.domain.ir.expr import EXPR_TYPES, Call, Expr, Literal
+from vyre.domain.ir.expr import EXPR_TYPES, Call, Expr, Literal, Native
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import OpId, Program
 from vyre.domain.ir.stmt import STMT_TYPES, IndirectDispatch, Stmt
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType
+from vyre.domain.ir.walk import unique_expressions
 
 _SPELLING: Final = {"binary": "bin_op", "unary": "un_op", "subgroup_reduce": "subgroup_add"}
 
@@ -30,7 +31,7 @@ def _literal_id(dtype: ScalarType) -> OpId:
 
 _IDS: Final[dict[type[Node], OpId]] = {
     **{t: OpId(f"vyre.node.{_snake(t)}") for t in STMT_TYPES},
-    **{t: OpId(f"vyre.{_snake(t)}") for t in EXPR_TYPES if t not in (Literal, Call)},
+    **{t: OpId(f"vyre.{_snake(t)}") for t in EXPR_TYPES if t not in (Literal, Call, Native)},
 }
 
 _LITERAL_IDS: Final = {dtype: _literal_id(dtype) for dtype in ScalarType}
@@ -39,6 +40,11 @@ ALL_OPS: Final[frozenset[OpId]] = frozenset(_IDS.values()) | {_literal_id(t) for
 INDIRECT_DISPATCH: Final = _IDS[IndirectDispatch]
 USUAL_OPS: Final = ALL_OPS - {INDIRECT_DISPATCH}
 """The operations of a backend that lists none: all that need no launch of its own."""
+
+
+def native_op(language: str) -> OpId:
+    """Returns the id that a backend lists if it takes the native text of operations in a language, such as ``ptx``."""
+    return OpId(f"vyre.native_{language}")
 
 
 _CACHED: Final = "required_ops"
@@ -57,6 +63,8 @@ def required_ops(program: Program) -> frozenset[OpId]:
 
 def op_of(node: Stmt | Expr) -> OpId | None:
     """Returns the id of the operation of a statement or an expression; None for a call, which stands for others."""
+    if isinstance(node, Native):
+        return native_op(node.language)
     return _LITERAL_IDS[node.dtype] if isinstance(node, Literal) else _IDS.get(type(node))
 
 
@@ -67,5 +75,7 @@ def _required(program: Program) -> frozenset[OpId]:
 
         found = node_facts(expanded(program))
     ids = set(map(_LITERAL_IDS.__getitem__, found.literals))
-    ids.update(map(_IDS.__getitem__, found.types - {Literal}))
+    ids.update(map(_IDS.__getitem__, found.types - {Literal, Native}))
+    if Native in found.types:
+        ids.update(native_op(node.language) for node in unique_expressions(program) if isinstance(node, Native))
     return frozenset(ids)

@@ -93,7 +93,7 @@ def test_a_session_tells_its_profile_operations_version_and_device() -> None:
             True,
             True,
         )
-        assert session.supported_ops == ALL_OPS - {"vyre.node.indirect_dispatch"}
+        assert session.supported_ops == ALL_OPS - {"vyre.node.indirect_dispatch"} | {"vyre.native_ptx"}
         assert session.version
         assert session.device_lost is False
         shown = session._repr_html_()

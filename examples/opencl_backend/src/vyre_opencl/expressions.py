@@ -19,6 +19,7 @@ from vyre.ir import (
     Literal,
     Load,
     Narrow,
+    Native,
     Pack,
     ScalarType,
     Select,
@@ -33,10 +34,10 @@ from vyre.ir import (
     children,
     unary_result,
 )
-from vyre.lowering import TRANSCENDENTALS, lowered
+from vyre.lowering import TRANSCENDENTALS, NativePlace, lowered, native_lines
 from vyre_opencl import memory, operators
 from vyre_opencl.functions import definition, function_name
-from vyre_opencl.types import Value, literal
+from vyre_opencl.types import VALUE, Value, literal
 from vyre_opencl.writer import Writer, unsupported
 
 U32 = ScalarType.U32
@@ -161,5 +162,26 @@ class _Statement:
                 return w.keep(operators.cast(ScalarType.U64, target, whole.text), target)
             case Fma():
                 return w.keep(operators.fma(source, *texts), source)
+            case Native():
+                return self._native(expr, texts)
             case _:
                 raise unsupported(type(expr).__name__)
+
+    def _native(self, expr: Native, texts: list[str]) -> Value:
+        """Writes the checked text of an operation: each line makes a variable of its own."""
+        w, made = self._w, dict(zip(map(str, range(len(texts))), texts, strict=True))
+
+        def fill(part: str | NativePlace) -> str:
+            if isinstance(part, str):
+                return part
+            if part.kind == "t":
+                return VALUE[part.dtype]
+            bits = part.number & ((1 << part.dtype.bits) - 1)
+            return f"({literal(Literal(part.dtype, bits))})" if part.kind == "c" else made[part.name]
+
+        for line in native_lines(expr.text):
+            target, *rest = [part for part in line if part]
+            assert isinstance(target, NativePlace), "checked"
+            written = "".join(map(fill, rest)).removeprefix(" = ").removesuffix(";")
+            made[target.name] = w.keep(written, expr.dtype if target.name == "out" else target.dtype).text
+        return Value(made["out"], expr.dtype)

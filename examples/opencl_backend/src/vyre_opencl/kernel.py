@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from vyre.ir import Barrier, Buffer, Program, walk_statements
-from vyre.lowering import ALL_OPS, OpId, required_ops
+from vyre.lowering import ALL_OPS, OpId, native_op, required_ops
 from vyre_opencl.expressions import LOCAL_LINEAR
 from vyre_opencl.statements import BARRIER, LINEAR, STEPS, body
 from vyre_opencl.types import ELEMENT
-from vyre_opencl.writer import Place, Writer, unsupported
+from vyre_opencl.writer import NAME, Place, Writer, unsupported
 
 ENTRY: Final = "vyre_kernel"
 """The name of the kernel function."""
@@ -29,7 +29,7 @@ LACKING: Final = frozenset(
     )
 )
 """Subgroups of 32 lanes are no part of OpenCL 1.2, nor are launches whose size is in device memory."""
-SUPPORTED_OPS: Final = ALL_OPS - LACKING
+SUPPORTED_OPS: Final = (ALL_OPS - LACKING) | {native_op(NAME)}
 
 
 @dataclass(frozen=True, slots=True)

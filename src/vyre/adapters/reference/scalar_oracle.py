@@ -255,8 +255,8 @@ class ScalarCompiler:
             case ir.SubgroupShuffle(value, lane):
                 evaluate, dtype = self.expr(value)
                 return subgroup_shuffle(evaluate, self.expr(lane)[0]), dtype
-            case ir.Call():
-                raise AssertionError("calls are expanded before")
+            case ir.Call() | ir.Native():
+                raise AssertionError("calls are expanded before, and native text is none of the reference's")
 
     def _binary(self, op: BinaryOp, left: ir.Expr, right: ir.Expr) -> tuple[Evaluate, ScalarType]:
         (evaluate_left, dtype), (evaluate_right, right_type) = self.expr(left), self.expr(right)

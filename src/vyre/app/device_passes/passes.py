@@ -13,6 +13,8 @@ from vyre.app.device_passes.numbering import share
 from vyre.app.device_passes.rounds import Rounds
 from vyre.domain.device import EngineKind
 from vyre.domain.errors import VyreError
+from vyre.domain.ir.expr import Native
+from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import Program
 from vyre.domain.optimize.pass_list import PASSES
 from vyre.domain.optimize.passes import Counts, Pass
@@ -74,6 +76,8 @@ class DevicePasses:
 
         def run(program: Program, counts: Counts) -> Program:
             found: Counts = Counter()
+            if Native in node_facts(program).types:  # its text and its number of operands have no columns
+                return host.run(program, counts)
             try:
                 made = self._all()[name].run(program, found)
             except VyreError:

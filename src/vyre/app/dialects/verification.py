@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from blake3 import blake3
 
+from vyre.app.verdicts import trust_lowering
 from vyre.domain.diagnostics import Diagnostic, OpLocation, Severity
 from vyre.domain.dialects.expansion import expanded
 from vyre.domain.dialects.laws.checker import Verdict, check_all
@@ -270,7 +271,7 @@ def _computed(dispatch: Callable[..., Any], definitions: Sequence[Definition], a
     def results(columns: Sequence[Any]) -> Any:
         chosen = tuple([int(columns[place][0]) for place in sorted(attributes)])
         if chosen not in made:
-            made[chosen] = computed_by(dispatch, expanded(call_program(definitions, chosen)))
+            made[chosen] = computed_by(dispatch, trust_lowering(expanded(call_program(definitions, chosen))))
         return made[chosen]([column for place, column in enumerate(columns) if place not in attributes])
 
     return results

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 from vyre.domain.diagnostics import Diagnostic, OpLocation, Severity
 from vyre.domain.dialects.laws.stated import stated_law
 from vyre.domain.dialects.migration import Deprecation
-from vyre.domain.dialects.operations import Category, Dialect, Operation, Signature, Typed
-from vyre.domain.errors import MalformedText
+from vyre.domain.dialects.operations import Category, Dialect, Lowering, Operation, Signature, Typed
+from vyre.domain.errors import InvalidDialect, MalformedText
 from vyre.domain.ir.definitions import Definition, Version, is_operation_id
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.text_format import name_text
@@ -34,6 +34,7 @@ EMPTY_VERSION: Final = "E-TOML-EMPTY-VERSION"
 BAD_OP_ID: Final = "E-TOML-BAD-OP-ID"
 BAD_CATEGORY: Final = "E-TOML-BAD-CATEGORY"
 BAD_BODY: Final = "E-TOML-BAD-BODY"
+BAD_NATIVE: Final = "E-TOML-BAD-NATIVE"
 BAD_LAW: Final = "E-TOML-BAD-LAW"
 UNCHECKED_LAW: Final = "N-TOML-LAW-UNCHECKED"
 MAX_LAWS: Final = 256
@@ -45,7 +46,7 @@ SHADOWED: Final = "N-TOML-DIALECT-SHADOWED"
 
 _CATEGORIES: Final = {category.value: category for category in Category}
 _KEYS: Final = {"dialect", "version", "description", "ops"}
-_OP_KEYS: Final = {"id", "category", "summary", "inputs", "outputs", "laws", "body", "deprecated"}
+_OP_KEYS: Final = {"id", "category", "summary", "inputs", "outputs", "laws", "body", "deprecated", "native"}
 
 
 class Manifest(NamedTuple):
@@ -173,10 +174,26 @@ class _Reader:
                 category=_CATEGORIES[category],
                 definition=definition,
                 law_texts=laws,
+                lowerings=self._native(row, name, definition),
                 summary=_text(row, "summary", where, ""),
             )
         is_wrong = any(each.severity is Severity.ERROR for each in self.diagnostics)
         return None if is_wrong else tuple(found.values())
+
+    def _native(self, row: dict[str, Any], name: str, definition: Definition | None) -> dict[str, Lowering]:
+        """Returns the lowerings to native text by their backends; adds a diagnostic for each text that is bad."""
+        found: dict[str, Lowering] = {}
+        for table in row.get("native", []):
+            if not isinstance(table, dict) or set(table) != {"backends", "language", "text"} or definition is None:
+                raise _Defect(f"`native` of {name} is no list of backends, language and text beside a body")
+            language, text = (_text(table, key, f"`native` of {name}") for key in ("language", "text"))
+            try:
+                made = Lowering.native(definition, language, text)
+            except InvalidDialect as error:
+                self._add(BAD_NATIVE, error.message, error.fix, name)
+            else:
+                found |= dict.fromkeys(_texts(table, "backends", f"`native` of {name}"), made)
+        return found
 
     def _check_laws(
         self, name: str, laws: Sequence[str], definition: Definition | None, known: Mapping[str, Operation]

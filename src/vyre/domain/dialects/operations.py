@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from vyre.domain.errors import DuplicateOperation, InvalidDialect
 from vyre.domain.frozen import frozen
 from vyre.domain.ir.definitions import Definition, Version, is_operation_id
+from vyre.domain.ir.expr import Native, Var
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.printable import shown
 
@@ -65,6 +66,20 @@ class Lowering(NamedTuple):
     def of(cls, definition: Definition, *definitions: Definition) -> Lowering:
         """Returns the lowering of a definition: its replacement, behind the definitions that it calls."""
         return cls(definition.digest, definitions)
+
+    @classmethod
+    def native(cls, definition: Definition, language: str, text: str) -> Lowering:
+        """Returns the lowering of a definition to instructions of a language: ``ptx``, ``llvm`` or ``opencl``.
+
+        Raises ``InvalidDialect``, with the line, for a text that is more than straight-line instructions over the
+        operands and registers of its own, and for operands or a result that are no numbers.
+        """
+        from vyre.domain.dialects.native_text import checked_text  # few operations have native text
+
+        checked = checked_text(definition, language, text)
+        arguments = tuple([Var(each.name) for each in definition.parameters])
+        result = Native(definition.result_type, language, checked, arguments)
+        return cls.of(definition, replace(definition, body=(), result=result))
 
 
 _NO_LOWERINGS: Final[Mapping[str, Lowering]] = MappingProxyType({})

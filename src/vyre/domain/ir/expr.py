@@ -257,6 +257,19 @@ class Call(Node):
     args: tuple[Expr, ...]
 
 
+@expression("native", 0x1C, None, result="dtype")
+class Native(Node):
+    """What the instructions ``text`` of a language, such as ``ptx``, give for these operands.
+
+    It stands in lowerings alone: no file can hold it, and sessions refuse a program that is given with it.
+    """
+
+    dtype: ScalarType
+    language: str
+    text: str
+    args: tuple[Expr, ...]
+
+
 Expr: TypeAlias = (
     Literal
     | Var
@@ -281,6 +294,7 @@ Expr: TypeAlias = (
     | SubgroupShuffle
     | SpecConst
     | Call
+    | Native
 )
 """Any expression node."""
 

@@ -311,6 +311,7 @@ _WRITERS: Final[dict[type[Node], Callable[[Any], list[Any]]]] = {
     x.LaunchId: lambda node: [_ID_TAG[node.kind], node.axis],
     x.SpecConst: lambda node: ["spec", node.name, _literal_to_json(node.default)],
     x.Call: lambda node: ["call", node.op, *map(_expr_to_json, node.args)],
+    x.Native: lambda node: ["native", node.language, node.text, node.dtype.text, *map(_expr_to_json, node.args)],
 }
 
 

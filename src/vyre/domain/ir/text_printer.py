@@ -311,6 +311,8 @@ class _Printer:
             case x.Call(op, args):
                 written = _operation(op)
                 return self._call(f"call {written}" if written[0] == '"' else written, *args)
+            case x.Native(dtype, language, text, args):
+                return self._call(f"native<{dtype.text}, {quoted(language)}, {quoted(text)}>", *args)
             case _:
                 word, target = FORMS[type(node)].word_of(node), getattr(node, "dtype", None)
                 return self._call(f"{word}<{target.text}>" if target else f"{word}", *x.children(node))

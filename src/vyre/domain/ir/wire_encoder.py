@@ -392,6 +392,10 @@ class _Writer:
         if number == known:
             self._out += _string(node.op)
 
+    def _emit_native(self, node: x.Native) -> None:
+        self._out += bytes((w.NATIVE, _TAG_OF[node.dtype])) + uleb(len(node.args))
+        self._out += _string(node.language) + _string(node.text)
+
     # Sections.
 
     def buffer_order(self) -> list[Buffer]:
@@ -503,4 +507,5 @@ _EMIT: Final[dict[Callable[..., Any], Callable[[_Writer, Any], None]]] = {
     x.Atomic: _Writer._emit_atomic,
     x.SpecConst: _Writer._emit_spec_const,
     x.Call: _Writer._emit_call,
+    x.Native: _Writer._emit_native,
 }

@@ -83,6 +83,8 @@ LAUNCH_ID: Final = 0x0B
 ATOMIC: Final = 0x12
 SPEC_CONST: Final = 0x16
 CALL: Final = 0x1B
+NATIVE: Final = 0x1C
+"""Written for digests of lowerings alone: no decoder reads it."""
 UNARY: Final = 0x40
 BINARY: Final = 0x80
 

@@ -279,6 +279,9 @@ class ValueTable:
     def _fma(self, expr: ir.Fma, a: Value, b: Value, c: Value) -> Value:
         return self._made(ir.Fma, a.dtype, (0, 0), (a, b, c))
 
+    def _native(self, expr: ir.Native, *parts: Value) -> Value:
+        return self._made(ir.Native, expr.dtype, LIMITS[expr.dtype], parts, expr.language, expr.text)
+
     def _of_literal(self, expr: ir.Literal) -> Value:
         return self.literal(expr.dtype, expr.bits)
 
@@ -382,6 +385,7 @@ _RULES: Final[dict[type, Callable[..., Value]]] = {
     ir.Unpack: ValueTable._unpack,
     ir.WrapCast: ValueTable._wrap_cast,
     ir.Fma: ValueTable._fma,
+    ir.Native: ValueTable._native,
     ir.Atomic: ValueTable._atomic,
     **dict.fromkeys(ir.EXCHANGING, ValueTable._exchanged),
     ir.SpecConst: ValueTable._spec,

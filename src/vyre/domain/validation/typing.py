@@ -355,6 +355,11 @@ class ExpressionTyper:
                 self.error("V224", message, argument if argument.loc is not None else expr)
         return definition.result_type
 
+    def _native(self, expr: ir.Native) -> ScalarType:
+        for argument in expr.args:
+            self.type_of(argument)
+        return expr.dtype
+
 
 def _first_atomic(operands: tuple[ir.Expr, ...]) -> ir.Atomic | None:
     return next((node for node in unique_nodes(operands) if isinstance(node, ir.Atomic)), None)
@@ -389,4 +394,5 @@ _RULES: Final[dict[type[Node], Callable[[ExpressionTyper, Any], ScalarType | Non
     ir.SubgroupShuffle: ExpressionTyper._shuffle,
     ir.SpecConst: ExpressionTyper._spec_const,
     ir.Call: ExpressionTyper._call,
+    ir.Native: ExpressionTyper._native,
 }

@@ -6,17 +6,22 @@ Expected bits come from ``vyre.domain.numerics``, the rules that all backends sh
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
+from vyre.domain.dialects.expansion import expanded
+from vyre.domain.dialects.operations import Lowering
 from vyre.domain.ir.expr import Binary, Bitcast, Expr, Literal, Select, Unary
 from vyre.domain.ir.operators import TRANSCENDENTALS, BinaryOp, UnaryOp
+from vyre.domain.ir.program import Program
 from vyre.domain.ir.text_format import literal_text
 from vyre.domain.ir.types import ScalarType, bool_, f32, i32, i64, u32, u64
+from vyre.domain.op_ids import native_op
 from vyre.domain.validation.validator import check_rules
-from vyre.testing.backend_contract.bench import Bench
+from vyre.testing.backend_contract.bench import Bench, words
 from vyre.testing.backend_contract.case import Group
-from vyre.testing.backend_contract.expect import Violation, equal
+from vyre.testing.backend_contract.expect import Skipped, Violation, equal
 from vyre.testing.operations import A, B, Operation, Row, operations, rows_of
 
 OPERATORS: Final = Group("operators")
@@ -211,3 +216,28 @@ def known_answers(bench: Bench, fact: _Fact) -> None:
     body {{ let a = {literal_text(dtype, a)} let b = {literal_text(dtype, b)} y[0u] = {fact.expression} }}
     """
     equal(bench.run(constants), (wanted,), f"{fact.expression} of literals")
+
+
+_WEIGHED: Final = Program.from_text("""
+workgroup_size 4, 1, 1 buffer x @0 read u32[12] buffer y @1 read_write u32[4] output
+define contract.weigh version 1.0.0 (a: u32, b: u32, c: u32) -> u32 { result c + (a & b) * 5u }
+body { y[gid.x] = contract.weigh(x[gid.x], contract.weigh(x[gid.x + 4u], 7u, gid.x), x[gid.x + 8u]) }
+""")
+_TEXTS: Final = {
+    "ptx": "and.b32 {a:u32}, {0}, {1};\nmad.lo.u32 {out}, {a:u32}, 5, {2};",
+    "llvm": "{a:u32} = and {u32} {0}, {1}\n{b:u32} = mul {u32} {a:u32}, {u32 5}\n{out} = add {u32} {b:u32}, {2}",
+    "opencl": "{a:u32} = {0} & {1};\n{out} = {2} + {a:u32} * {u32 5};",
+}
+
+
+@OPERATORS.table({"definition": "", **{language: language for language in _TEXTS}})
+def operations_with_native_text(bench: Bench, language: str) -> None:
+    """An operation gives the bytes of its definition, also by native text in a language that the backend lists."""
+    if language and native_op(language) not in bench.backend.supported_ops:
+        raise Skipped(f"`{bench.backend.id}` does not list {native_op(language)}")
+    (weigh,) = _WEIGHED.definitions
+    used = Lowering.native(weigh, language, _TEXTS[language]).definitions if language else (weigh,)
+    given = [k * 0x9E37_79B1 & 0xFFFF_FFFF for k in range(1, 13)]
+    found = bench.words(expanded(replace(_WEIGHED, definitions=used)), words(*given), grid=(1, 1, 1))
+    rows = enumerate(zip(given, given[4:], given[8:], strict=False))
+    equal(found, [c + (a & (i + (b & 7) * 5)) * 5 & 0xFFFF_FFFF for i, (a, b, c) in rows], "the results")

@@ -7,9 +7,10 @@ from dataclasses import fields, replace
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.device import DeviceProfile
+from vyre.domain.dialects.native_text import LANGUAGES
 from vyre.domain.dispatch import TimingQuality
 from vyre.domain.errors import BackendError, UnsupportedFeature
-from vyre.domain.op_ids import ALL_OPS
+from vyre.domain.op_ids import ALL_OPS, native_op
 from vyre.domain.program_report import InvalidProgram
 from vyre.ports.backend import PORT_API_VERSION, Backend, BackendRole
 from vyre.ports.ownership import check_ownership
@@ -78,8 +79,8 @@ def it_has_a_version(bench: Bench) -> None:
 
 @REGISTRATION.case()
 def its_operations_exist(bench: Bench) -> None:
-    """``supported_ops`` are operations of the language."""
-    equal(bench.backend.supported_ops - ALL_OPS, frozenset(), "unknown operations")
+    """``supported_ops`` are operations of the language, or stand for native text in a known language."""
+    equal(bench.backend.supported_ops - ALL_OPS - set(map(native_op, LANGUAGES)), frozenset(), "unknown operations")
     holds(bool(bench.backend.supported_ops), "no operation is supported")
 
 

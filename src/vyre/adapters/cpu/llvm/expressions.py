@@ -6,7 +6,8 @@ from typing import Final
 
 from vyre.adapters.cpu.llvm import atomics, conversion, ids, memory, narrowing, operators, subgroups
 from vyre.adapters.cpu.llvm.context import AssignedLocal, Kernel
-from vyre.adapters.cpu.llvm.values import Shape, Value, literal
+from vyre.adapters.cpu.llvm.lifting import lift
+from vyre.adapters.cpu.llvm.values import SCALAR, Shape, Value, literal
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import SUBGROUP, BinaryOp
 from vyre.domain.ir.types import ScalarType
@@ -81,6 +82,8 @@ def _written(k: Kernel, expr: ir.Expr) -> Value:
             return subgroups.ballot(k, evaluate(k, condition))
         case ir.SubgroupShuffle(value, lane):
             return subgroups.shuffle(k, evaluate(k, value), evaluate(k, lane))
+        case ir.Native():
+            return _native(k, expr, [evaluate(k, each) for each in expr.args])
         case ir.Call():
             raise AssertionError("calls are expanded before")
 
@@ -102,6 +105,32 @@ def _note(k: Kernel, op: BinaryOp, left: Value, right: Value, result: Value) -> 
         k.note_bound(result.operand, left.dtype, left.operand, right.operand)
     elif op is BinaryOp.AND and left.shape is right.shape is Shape.VARYING:
         k.note_both(result.operand, left.operand, right.operand)
+
+
+def _native(k: Kernel, expr: ir.Native, operands: list[Value]) -> Value:
+    from vyre.domain.dialects.native_text import NativePlace, native_lines  # few programs have native text
+
+    lifted = lift(k, *operands)
+    ins, made = lifted.ins, dict(zip(map(str, range(len(operands))), lifted.operands, strict=True))
+    for target, *parts in native_lines(expr.text):
+        assert isinstance(target, NativePlace), "checked"
+        form, names, element = "", [], ""
+        for part in parts:
+            if isinstance(part, str):
+                form += part
+            elif part.kind == "t":
+                element = SCALAR[part.dtype]
+                form += ins.type(element)
+            else:
+                form += "{}"
+                names.append(ins.number(element, part.number) if part.kind == "c" else made[part.name])
+        form = form.removeprefix(" = ")
+        if form.startswith("call "):  # all types of a function are one
+            function, _, given = form.partition("(")
+            form = f"{function}.{ins.suffix(element)}({given}"
+            k.w.declare(f"declare {form[5:].replace(' {}', '').replace(' false', '')}")
+        made[target.name] = k.w.pure(form, *names)
+    return lifted.value(expr.dtype, made["out"])
 
 
 def atomic(k: Kernel, expr: ir.Atomic, *, used: bool) -> Value:

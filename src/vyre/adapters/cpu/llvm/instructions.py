@@ -101,7 +101,7 @@ class Instructions:
         ``flags`` are i1 arguments that follow, for example ``", i1 false"``.
         """
         kind = self.type(element)
-        name = f"@llvm.{intrinsic}.{self._suffix(element)}"
+        name = f"@llvm.{intrinsic}.{self.suffix(element)}"
         types = ", ".join(kind for _ in operands) + ", i1" * flags.count("i1")
         self.w.declare(f"declare {kind} {name}({types})")
         places = ", ".join(f"{kind} {{}}" for _ in operands)
@@ -109,7 +109,7 @@ class Instructions:
 
     def convert_by(self, intrinsic: str, source: str, target: str, a: str) -> str:
         """Returns an intrinsic conversion, for example ``fptosi.sat``."""
-        name = f"{intrinsic}.{self._suffix(target)}.{self._suffix(source)}"
+        name = f"{intrinsic}.{self.suffix(target)}.{self.suffix(source)}"
         return self.w.call(self.type(target), name, (self.type(source), a))
 
     def bits(self, element: str, a: str) -> str:
@@ -151,7 +151,8 @@ class Instructions:
         for_b = self.do("and", e, self.do("ashr", e, b, sign), a)
         return self.do("sub", e, self.do("sub", e, high, for_a), for_b)
 
-    def _suffix(self, element: str) -> str:
+    def suffix(self, element: str) -> str:
+        """Returns the end of the name of an intrinsic on elements of this type."""
         suffix = _SUFFIX.get(element, element)
         return suffix if self.lanes is None else f"v{self.lanes}{suffix}"
 

@@ -19,6 +19,7 @@ from vyre.adapters.cpu.runtime.tools import Tools
 from vyre.adapters.on_use import OnUse
 from vyre.domain.device import EngineKind
 from vyre.domain.errors import InvalidConfig, UnsupportedFeature
+from vyre.domain.op_ids import USUAL_OPS, native_op
 from vyre.ports.backend import Backend, BackendServices
 from vyre.ports.requests import SequenceSubmission
 
@@ -97,6 +98,7 @@ def make_backend(tools: Tools, options: CpuOptions, services: BackendServices) -
         profile=profile_of(tools.features, options),
         executor=executor,
         compiler=executor,
+        supported_ops=USUAL_OPS | {native_op("llvm")},
         memory=memory,
         foreign_memory=memory,
         gathering=OnUse(parts.gathering).facet(),

@@ -90,6 +90,8 @@ def _written(k: Kernel, expr: ir.Expr) -> Value:
             return subgroups.ballot(k, evaluate(k, condition))
         case ir.SubgroupShuffle(value, lane):
             return subgroups.shuffle(k, evaluate(k, value), evaluate(k, lane))
+        case ir.Native():
+            return _native(k, expr, [evaluate(k, each) for each in expr.args])
         case ir.Call():
             raise AssertionError("calls are expanded before")
 
@@ -164,6 +166,23 @@ def _select(k: Kernel, expr: ir.Select) -> Value:
     suffix = f"{'f' if a.dtype.is_float else 'b'}{a.dtype.bits}"
     result = k.w.emit(CLASS_OF[a.dtype], f"selp.{suffix}", a.operand, b.operand, condition)
     return Value(result, a.dtype, number=a.number and b.number)
+
+
+def _native(k: Kernel, expr: ir.Native, operands: list[Value]) -> Value:
+    from vyre.domain.dialects.native_text import NativePlace, native_lines  # few programs have native text
+
+    made = {str(number): in_register(k.w, operand) for number, operand in enumerate(operands)}
+
+    def fill(part: str | NativePlace) -> str:
+        if isinstance(part, str):
+            return part
+        if part.kind == "v" and part.name not in made:
+            made[part.name] = k.w.register(CLASS_OF[expr.dtype if part.name == "out" else part.dtype])
+        return made[part.name] if part.kind == "v" else str(operands[int(part.name)].operand)
+
+    for line in native_lines(expr.text):
+        k.w.line("".join(map(fill, line)))
+    return Value(made["out"], expr.dtype)
 
 
 def atomic(k: Kernel, expr: ir.Atomic, *, used: bool) -> Value:

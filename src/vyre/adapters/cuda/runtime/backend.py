@@ -33,6 +33,7 @@ from vyre.adapters.replay_decision import ReplayPlanner
 from vyre.domain.device import EngineKind
 from vyre.domain.ir.program import BackendId
 from vyre.domain.launch_costs import Provenance
+from vyre.domain.op_ids import USUAL_OPS, native_op
 from vyre.ports.backend import NO_SERVICES, Backend, BackendServices
 from vyre.ports.requests import SequenceSubmission
 from vyre.ports.support import Profiler
@@ -134,6 +135,7 @@ def make_backend(
         persistent=persistent,
         cost_probe=CudaCostProbe(resources, executor, runner, persistent, unstored),
         planning=PipelinePlanning(executor.pipeline, replays),
+        supported_ops=USUAL_OPS | {native_op("ptx")},
         submission=SequenceSubmission.CHOSEN,
         stores_code=True,
         optimizes=EngineKind.DEVICE,

@@ -116,8 +116,8 @@ class ExpressionCompiler:
                 return Compiled(lambda chunk, ctx: subgroup_ballot(full(inner(chunk, ctx), ctx, BOOL), ctx), U32)
             case ir.SubgroupShuffle(value, lane):
                 return self._shuffle(value, lane)
-            case ir.Call():
-                raise AssertionError("calls are expanded before")
+            case ir.Call() | ir.Native():
+                raise AssertionError("calls are expanded before, and native text is none of the reference's")
 
     def held(self, expr: ir.Expr) -> Compiled:
         """As ``compile``, for a value that outlives its statement: never a view of memory that may be written."""

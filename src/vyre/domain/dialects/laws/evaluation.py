@@ -18,6 +18,7 @@ from vyre.domain.ir.expr import (
     Fma,
     Literal,
     Narrow,
+    Native,
     Pack,
     Select,
     Unary,
@@ -36,7 +37,7 @@ V = TypeVar("V")
 Types: TypeAlias = Mapping[ScalarType, ValueType]
 """The type with whose rules the values of each executable type are computed; absent types are computed as they are."""
 
-PURE_NODES: Final = PURE - {Call}
+PURE_NODES: Final = PURE - {Call, Native}
 """The expressions whose value depends on the values of their operands alone."""
 
 

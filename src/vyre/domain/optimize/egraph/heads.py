@@ -48,7 +48,7 @@ class Entry(NamedTuple):
 Types: TypeAlias = Mapping[str, ScalarType]
 """Types by the names of locals, or of buffers (those of their loaded elements)."""
 
-OPERATORS: Final = ir.PURE - ir.LEAVES - {ir.Call} | {ir.Load}
+OPERATORS: Final = ir.PURE - ir.LEAVES - {ir.Call, ir.Native} | {ir.Load}
 """The nodes with operands that an e-graph holds."""
 _INTERNED: Final[dict[Head, Head]] = {}
 

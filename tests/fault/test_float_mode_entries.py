@@ -482,7 +482,7 @@ WITHOUT_FLOATS: Final = """
     function_backend registration_of binary_result unary_result bitcast_is_legal cast_is_legal narrow_is_legal
     wrap_cast_is_legal bodies children if_chain operands unique_expressions view_index walk walk_statements homes
     importer import_upstream lowered at_most_bytes changes_at_most no_order_dependent_results no_traps only_dialects
-    RecentEvents StructlogTelemetry Speculation FixedPoint FailNth
+    RecentEvents StructlogTelemetry Speculation FixedPoint FailNth native_lines native_op
 """
 """The public names that compute with whole numbers, or hand on to what is asked above."""
 

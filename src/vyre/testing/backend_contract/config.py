@@ -219,7 +219,7 @@ def a_wrong_specialization_is_refused(bench: Bench, values: dict[str, SpecValue]
 
 # ---------------------------------------------------------------- completeness
 _ELSEWHERE: Final = frozenset(
-    {"grid", "extent", "workgroup", "element_count_override", "output_counts", "max_output_bytes"}
+    {"grid", "extent", "workgroup", "pad_grid", "element_count_override", "output_counts", "max_output_bytes"}
 )
 """Fields that the cases of geometry and outputs cover."""
 _HERE: Final = frozenset(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.ir.program import Dim3
+from vyre.domain.padding import masked
 from vyre.domain.program_report import InvalidProgram
-from vyre.testing.backend_contract.bench import Bench, u32s, words
+from vyre.testing.backend_contract.bench import Bench, program_of, u32s, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal, refusal
 from vyre.testing.backend_contract.kernels import mapped
@@ -128,6 +130,14 @@ def large_grids(bench: Bench, row: tuple[str, int]) -> None:
     }}
     """
     equal(bench.words(kernel, grid=(x, y, z)), [1, 2, groups - 2, groups - 1])
+
+
+@GEOMETRY.case()
+def a_padded_grid_gives_what_the_given_one_gives(bench: Bench) -> None:
+    """Under ``pad_grid`` the grid is rounded up, and workgroups that ``masked`` ends change nothing."""
+    program = program_of("workgroup_size 2, 1, 1 buffer y @0 write u32[8] body { y[gid.x] = num_groups.x }")
+    padded = masked(program, DispatchConfig(grid=(3, 1, 1), pad_grid=True))
+    equal(bench.words(padded, grid=(3, 1, 1), pad_grid=True), [3] * 6 + [0] * 2)
 
 
 # ---------------------------------------------------------------- refusals

@@ -313,7 +313,7 @@ MORE: Final[dict[str, Callable[[int], Block]]] = {
     **{f"{op.name.lower()}.bf16": _pairs(op, BFLOAT, exact) for op, exact in _EXACT.items()},
     "div.bf16": _pairs(BinaryOp.DIV, BFLOAT, exact_quotients),
 }
-"""Those that are run if they are named."""
+"""The cases of proofs that run only if they are named."""
 
 
 def wrong_cases(block: Block) -> tuple[Integers, NDArray[np.uint32]]:

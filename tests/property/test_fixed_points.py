@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import vyre
-from support.fixed_points import DISTANCES, LABELS, Graph, bound, keep_resident_arrays
+from support.fixed_points import DISTANCES, LABELS, Graph, bound, keeping_session
 from support.llvm import NEEDS_LLVM
 from vyre import DispatchConfig, FixpointExecutor, PlanError, Program, ProgramBuilder, Session, Step, u32
 from vyre.domain import guarding
@@ -22,10 +21,8 @@ BACKENDS: Final = ["reference", "reference-scalar", pytest.param("cpu", marks=NE
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def session(request: pytest.FixtureRequest) -> Iterator[Session]:
-    """A session that keeps resident arrays until it is closed, which closes them."""
-    with pytest.MonkeyPatch.context() as patch, vyre.open(backend=request.param) as made:
-        keep_resident_arrays(patch)
-        yield made
+    with keeping_session(request.param) as opened:
+        yield opened
 
 
 @st.composite

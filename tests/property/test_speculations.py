@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import vyre
-from support.fixed_points import keep_resident_arrays
+from support.fixed_points import keeping_session
 from support.llvm import NEEDS_LLVM
 from support.speculations import Case, bound
 from vyre import Session, SpeculationMode
@@ -23,9 +22,8 @@ BACKENDS: Final = ["reference", "reference-scalar", pytest.param("cpu", marks=NE
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def session(request: pytest.FixtureRequest) -> Iterator[Session]:
-    with pytest.MonkeyPatch.context() as patch, vyre.open(backend=request.param) as made:
-        keep_resident_arrays(patch)
-        yield made
+    with keeping_session(request.param) as opened:
+        yield opened
 
 
 @st.composite

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+import vyre
 from vyre import FixedPoint, Program, ProgramBuilder, Session, Step, select, u32
 
 if TYPE_CHECKING:
@@ -115,6 +117,16 @@ def keep_resident_arrays(patch: pytest.MonkeyPatch) -> None:
         return kept[-1]
 
     patch.setattr(Session, "resident", keeping)
+
+
+@contextmanager
+def keeping_session(backend: str, **options: Any) -> Iterator[Session]:
+    """Opens a session that keeps resident arrays until it is closed, which closes them."""
+    import pytest
+
+    with pytest.MonkeyPatch.context() as patch, vyre.open(backend, **options) as session:
+        keep_resident_arrays(patch)
+        yield session
 
 
 class Bound(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a wrapper of a backend's facets passes on to the wrapped one, which it has as ``_inner``."""
+"""Base classes of wrappers: their methods call the same method of the wrapped facet, ``_inner``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ForwardsStepLimits:
 
 
 class ForwardsEngine:
-    """What a wrapper of a ``PersistentEngine`` has beside ``submit``, ``submit_many``, ``wait`` and ``wait_many``."""
+    """The members of a ``PersistentEngine`` but ``submit``, ``submit_many``, ``wait`` and ``wait_many``."""
 
     def __init__(self, inner: PersistentEngine) -> None:
         self._inner = inner

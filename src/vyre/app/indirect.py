@@ -20,7 +20,7 @@ from vyre.ports.requests import Readback, Upload
 if TYPE_CHECKING:
     from vyre.app.kernels.launches import KernelSource
     from vyre.app.lease import BackendLease
-    from vyre.app.pipeline import Inputs, OutArrays
+    from vyre.app.pipeline import Inputs, OutArrays, Pipeline
     from vyre.app.result import Result
     from vyre.app.sequences.description import Work
     from vyre.app.sequences.execution import Ran, WorkExecutor
@@ -105,7 +105,9 @@ class _CheckedStep(NamedTuple):
 
 
 class _Launch(NamedTuple):
-    """What a session takes for a launch, but for the buffer ``excess``; the shapes of its outputs, and its name."""
+    """The arguments of a session's methods for a launch, without the buffer ``excess``; the shapes of its outputs, and
+    its name.
+    """
 
     program: Program
     inputs: dict[str, Any]
@@ -118,20 +120,19 @@ class _Launch(NamedTuple):
 
 def grids_of(lease: BackendLease, work: Work) -> IndirectGrids | None:
     """Returns the launches among steps that find their grids in memory; None if there are none."""
-    found = {
+    launches = {
         id(excess): (f"{step.place} (`{step.name}`)", excess, step.work.launch.grid)
         for step in work.steps
         if (excess := step.work.excess) is not None
     }
-    return IndirectGrids(lease, tuple(found.values())) if found else None
+    return IndirectGrids(lease, tuple(launches.values())) if launches else None
 
 
 def indirect_work(session: SessionCore, step: Step, grid: Indirect) -> BoundWork:
     """Returns the step with all its memory."""
     launch = _launch(session, step.program, step.inputs, step.config, step.shorthand, grid)
-    pipeline = session.compile(launch.program, launch.config, **launch.shorthand)
-    excess = _excess(session._lease)
-    return pipeline.resident_work({**launch.inputs, launch.excess: excess})._replace(excess=excess)
+    pipeline, inputs, excess = _on_memory(session, launch)
+    return pipeline.resident_work(inputs)._replace(excess=excess)
 
 
 def bind_indirect(
@@ -144,9 +145,8 @@ def bind_indirect(
 ) -> BoundResidentLaunch:
     """Returns a prepared launch."""
     launch = _launch(session, program, inputs, config, shorthand, grid)
-    pipeline = session.compile(launch.program, launch.config, **launch.shorthand)
-    excess = _excess(session._lease)
-    bound = pipeline.bind_resident({**launch.inputs, launch.excess: excess})
+    pipeline, resident_inputs, excess = _on_memory(session, launch)
+    bound = pipeline.bind_resident(resident_inputs)
     grids = IndirectGrids(session._lease, ((f"`{launch.name}`", excess, cast("Dim3", grid.most)),))
     return BoundResidentLaunch(session._lease, _CheckedStep(bound, grids))
 
@@ -197,8 +197,10 @@ def _launch(
     return _Launch(made, {**inputs, counts: grid.counts}, config, shorthand, excess, shapes, made.name or "unnamed")
 
 
-def _excess(lease: BackendLease) -> ResidentArray:
-    array = make_resident(lease.backend.require_memory(), _NBYTES, "excess of a grid in memory")
-    array.buffer.quiet()
-    lease.adopt(array)
-    return array
+def _on_memory(session: SessionCore, launch: _Launch) -> tuple[Pipeline, dict[str, Any], ResidentArray]:
+    """Returns the pipeline of a launch, its inputs, and the new resident array in which it records counts."""
+    pipeline, lease = session.compile(launch.program, launch.config, **launch.shorthand), session._lease
+    excess = make_resident(lease.backend.require_memory(), _NBYTES, "excess of a grid in memory")
+    excess.buffer.quiet()
+    lease.adopt(excess)
+    return pipeline, {**launch.inputs, launch.excess: excess}, excess

@@ -19,7 +19,7 @@ from vyre.ports.support import Environment
 
 _UUID: Final = re.compile(r" [0-9a-f]{32}$")
 _ASKED: Final = {"mem_bw_gbps": "mem_bw_gbps", "max_shared_memory_bytes": "shared_mem_per_sm_kb"}
-"""What planners ask of a profile, and the fact of a signature that answers."""
+"""The field of a signature that fills a field of a profile which the driver leaves unknown, by the latter."""
 
 
 @in_default_mode

@@ -1,4 +1,4 @@
-"""The wiring: what makes the adapters behind all ports, for sessions, the command line and containers."""
+"""The wiring: functions that make the adapters behind all ports, for sessions, the command line and containers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ GENERATED: Final = ("benchmarks/results",)
 
 
 class Place(NamedTuple):
-    """What opens a store: where it is, as ``cache`` and the environment say, whom it tells, and its clock."""
+    """The arguments of the functions that open stores.
+
+    ``cache`` and ``environment`` say where a store is; ``telemetry`` and ``decisions`` receive what it does.
+    """
 
     cache: CacheOption
     environment: Environment
@@ -119,7 +122,7 @@ def registry_of(environment: Environment) -> Registry:
 
 
 class Wiring(NamedTuple):
-    """What makes the adapters that ``vyre.open``, the command line and a container use: a function for each.
+    """Functions that make the adapters of ``vyre.open``, the command line and containers, one function an adapter.
 
     ``telemetry`` returns one receiver, several, or None for the logging of the application.  ``options`` are arguments
     of ``vyre.open`` for those that are left at their defaults, and ``kernels`` returns the session of kernels that are

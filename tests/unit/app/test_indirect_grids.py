@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 import vyre
-from support.fixed_points import keep_resident_arrays
+from support.fixed_points import keep_resident_arrays, keeping_session
 from support.llvm import NEEDS_LLVM
 from vyre import (
     GridOverflow,
@@ -74,8 +74,7 @@ def tiles(x: In[u32, 2], y: Out[u32, 2, like("x")]) -> None:  # type: ignore[val
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def session(request: pytest.FixtureRequest) -> Iterator[Session]:
-    with pytest.MonkeyPatch.context() as patch, vyre.open(request.param, cache=False) as opened:
-        keep_resident_arrays(patch)
+    with keeping_session(request.param, cache=False) as opened:
         yield opened
 
 

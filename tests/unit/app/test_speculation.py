@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import vyre
-from support.fixed_points import keep_resident_arrays
+from support.fixed_points import keep_resident_arrays, keeping_session
 from support.llvm import NEEDS_LLVM
 from support.speculations import BAD, Case, bound
 from vyre import (
@@ -39,16 +39,14 @@ Y = np.full((12, 4), 100, np.uint32)
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def session(request: pytest.FixtureRequest) -> Iterator[Session]:
-    with pytest.MonkeyPatch.context() as patch, vyre.open(request.param) as made:
-        keep_resident_arrays(patch)
-        yield made
+    with keeping_session(request.param) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
 def reference() -> Iterator[Session]:
-    with pytest.MonkeyPatch.context() as patch, vyre.open("reference") as made:
-        keep_resident_arrays(patch)
-        yield made
+    with keeping_session("reference") as opened:
+        yield opened
 
 
 # ---------------------------------------------------------------- what is committed, and counted
@@ -163,8 +161,7 @@ def test_an_interrupt_comes_when_the_commit_has_ended() -> None:
           y[gid.x] = y[gid.x] + 1u + (a & 1u)
         }
         """)
-    with pytest.MonkeyPatch.context() as patch, vyre.open("cpu", threads=1) as session:
-        keep_resident_arrays(patch)
+    with keeping_session("cpu", threads=1) as session:
         values, y = np.zeros((2, 4), np.uint32), np.full((2, 4), 100, np.uint32)
         x, target, passed, confirmed = map(session.resident, (values, y, *np.zeros((2, 2), np.uint32)))
         found = session.temporary(vyre.u32, 8)
@@ -211,8 +208,7 @@ def test_after_a_timeout_of_the_confirmer_the_arrays_of_the_commit_are_as_before
           if lid.x == 0u { confirmed[wid.x] = 1u }
         }
         """)
-    with pytest.MonkeyPatch.context() as patch, vyre.open("cpu", threads=1) as session:
-        keep_resident_arrays(patch)
+    with keeping_session("cpu", threads=1) as session:
         values = np.zeros((12, 4), np.uint32)
         values[11, 3] = 1 << 27
         x, y, passed, confirmed = map(session.resident, (values, Y, *np.zeros((2, 12), np.uint32)))

@@ -92,7 +92,7 @@ class EvidenceBundle:
 
     @property
     def way(self) -> str:
-        """What was run: "dispatch" or "persistent" for a program, "sequence", "fixed point" or "work queue"."""
+        """The way to run: "dispatch" or "persistent" of a program, "sequence", "fixed point" or "work queue"."""
         return self.run.way if self.evidence.work is None else _KINDS[type(self.work.call)]
 
     @property

@@ -1,4 +1,4 @@
-"""What has to hold between the parts of recorded work."""
+"""Checks that the parts of recorded work fit together."""
 
 from __future__ import annotations
 

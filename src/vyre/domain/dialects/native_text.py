@@ -40,7 +40,7 @@ _PLACE: Final = re.compile(
 )
 _NUMBER: Final = r"-?(?:0x[0-9a-fA-F]{1,16}|\d{1,20})|0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}"
 _MARKS: Final = {"v": "\x01", "i": "\x02", "t": "\x03", "c": "\x04"}
-"""What stands for a place of each kind in the shape of a line: below, X is any operand."""
+"""The character for a place of each kind in the shape of a line; below, X is any operand."""
 _X: Final = "[\x01\x02\x04]"
 _LLVM: Final = r"""(?:add|sub|mul|and|or|xor|fadd|fsub|fmul) \x03 X, X|fneg \x03 X|(?:shl|lshr|ashr) \x03 X, \x04
 |icmp (?:eq|ne|[us][gl][te]) \x03 X, X|fcmp (?:[ou](?:eq|ne|[gl][te])|ord|uno) \x03 X, X|select \x03 X, \x03 X, \x03 X

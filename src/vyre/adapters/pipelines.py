@@ -85,10 +85,11 @@ class PipelineExecutor(Generic[PipelineT]):
         make: Callable[[Program, DispatchConfig], tuple[PipelineT, Compilation]],
         sink: DecisionSink | None = None,
         discard: Callable[[Collection[bytes] | None], object] = lambda programs: None,
+        now_ns: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
-        self._make, self._discard = make, discard
+        self._make, self._discard, self._now_ns = make, discard, now_ns
         self._pipelines: MemoryCache[PipelineKey, PipelineT] = MemoryCache(
-            MemoryBudget(entries=PIPELINES), name=lambda key: f"the {key}", sink=sink
+            MemoryBudget(entries=PIPELINES), now_ns=now_ns, name=lambda key: f"the {key}", sink=sink
         )
         self._variants: OrderedDict[bytes, deque[PipelineKey]] = OrderedDict()
         self._lock = process_lock()
@@ -101,11 +102,11 @@ class PipelineExecutor(Generic[PipelineT]):
 
     def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
         """Implements ``PipelineCompiler.compile``."""
-        started = time.perf_counter_ns()
+        started = self._now_ns()
         pipeline, compilation = self.pipeline(program, config)
         if compilation is None:
             return CompileResult(pipeline, CacheOutcome.HIT)
-        phases = compilation.phases or (("compile", time.perf_counter_ns() - started),)
+        phases = compilation.phases or (("compile", self._now_ns() - started),)
         if compilation.missed is None:
             return CompileResult(pipeline, CacheOutcome.HIT, phases)
         return CompileResult(pipeline, CacheOutcome.MISS, phases, compilation.missed)

@@ -26,6 +26,7 @@ from vyre.domain.unique import Closing
 from vyre.ports.backend import BackendCatalog, BackendRole
 from vyre.ports.execution import CompiledPipeline
 from vyre.ports.interrupts import sealed, whole
+from vyre.ports.support import OF_THE_PROCESS, Surroundings
 
 if TYPE_CHECKING:
     from vyre.adapters.bundles.manifest import Loaded
@@ -49,11 +50,14 @@ def load_bundle(path: Path | str, *, backend: str = AUTO, expect: str | None = N
     """
     expect_kind("backend", backend, str, "the name of a backend")
     expect_kind("expect", expect, (str, type(None)), "a digest in hexadecimal, or None")
+    wiring = WIRING.get()
+    environment = wiring.environment()
     if backend == AUTO:
-        backend = (WIRING.get().environment().get(FORCE_VARIABLE) or "").strip() or AUTO
+        backend = (environment.get(FORCE_VARIABLE) or "").strip() or AUTO
     facets = production_facets(installed()) if backend == AUTO else {backend: facet_of(backend)}
     loaded = read_bundle(path_of("path", path), tuple(facets.values()), expect)
-    return LoadedBundle(loaded, open_first(facets, loaded.bundle))
+    surroundings = Surroundings(environment, wiring.profiler(environment), wiring.clock().now_ns)
+    return LoadedBundle(loaded, open_first(facets, loaded.bundle, surroundings))
 
 
 def facet_of(backend: str) -> BundleSupport:
@@ -78,7 +82,9 @@ def production_facets(catalog: BackendCatalog) -> dict[str, BundleSupport]:
     }
 
 
-def open_first(facets: dict[str, BundleSupport], bundle: Bundle) -> BundleRunner:
+def open_first(
+    facets: dict[str, BundleSupport], bundle: Bundle, surroundings: Surroundings = OF_THE_PROCESS
+) -> BundleRunner:
     """Loads the bundle on the first backend that is available and can run it.
 
     Raises the error of the first backend, with a note for each of the others.
@@ -86,7 +92,7 @@ def open_first(facets: dict[str, BundleSupport], bundle: Bundle) -> BundleRunner
     failures: list[tuple[str, BackendError]] = []
     for backend, facet in facets.items():
         try:
-            return facet.open(bundle)
+            return facet.open(bundle, surroundings)
         except (BackendUnavailable, UnusableBundle) as error:
             failures.append((backend, error))
     if not failures:

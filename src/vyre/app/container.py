@@ -87,8 +87,8 @@ class Container(containers.DeclarativeContainer):
     receiver or a list of several; ``cache``, ``pins``, ``predict``, ``journal``, ``shadow``, ``gates``, ``threads``,
     ``affinity``, ``max_in_flight``, ``resident_budget``, ``optimize`` and ``optimizer`` hold what ``vyre.open`` takes
     under these names, and stand for the arguments of a call that are left at their defaults.  ``catalog`` discovers
-    the backends.  ``clock`` tells what a session writes down: times of events, of stored entries and of evidence, and
-    the durations in metrics and in the tuner; time limits and the timing of a result are the backend's.
+    the backends.  ``clock`` tells the times of events, entries, evidence, results, metrics and the tuner, and when a
+    time limit is over, but on ``cpu``, where machine code keeps the limits.
     """
 
     __self__ = providers.Self()

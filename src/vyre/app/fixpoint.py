@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -322,18 +321,18 @@ class FixedPoint(Unique):
         )
 
         def run() -> DispatchTiming:
-            started = time.perf_counter_ns()
+            started = lease.now_ns()
             timings = [_ran(lease, once)] if once.prefix else []
             rounds, converged = 0, False
             while rounds < limit and not converged:
-                if limit_s is not None and time.perf_counter_ns() - started > limit_s * 1e9:
+                if limit_s is not None and lease.now_ns() - started > limit_s * 1e9:
                     raise DispatchTimeout(f"the fixed point did not end within {limit_s} s, after {rounds} iterations")
                 timings.append(_ran(lease, again))
                 rounds += 1
                 converged = not found[0]
             known = [timing.launches for timing in timings if timing.launches is not None]
             launches = sum(known) if len(known) == len(timings) else None
-            wall_ns = time.perf_counter_ns() - started
+            wall_ns = lease.now_ns() - started
             return DispatchTiming(wall_ns, launches=launches, rounds=rounds, converged=converged)
 
         return run

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final, Protocol
 from weakref import ref
 
@@ -73,6 +74,7 @@ class BackendLease(Unique):
         "is_inherited",
         "is_reviewed",
         "launched",
+        "now_ns",
         "order",
         "telemetry",
         "within",
@@ -81,6 +83,7 @@ class BackendLease(Unique):
 
     def __init__(self, backend: Backend, telemetry: GuardedTelemetry | None = None) -> None:
         self.telemetry: GuardedTelemetry | None = telemetry
+        self.now_ns: Callable[[], int] = perf_counter_ns if telemetry is None else telemetry.now_ns
         self.within: Callable[[], AbstractContextManager[None]] = nullcontext
         """Opens a context in which the session's environment and adapters are used, where no argument names them."""
         if not backend.opens_on_use:

@@ -106,7 +106,7 @@ def open(
     services = BackendServices(
         artifacts=once(partial(wiring.artifact_store, place)), telemetry=told, decisions=sink,
         host=host_options(threads, affinity), optimize=optimize, device_passes=device_passes,
-        environment=environment, profiler=profiler,
+        environment=environment, profiler=profiler, now_ns=clock.now_ns,
     )  # fmt: skip
     catalog = wiring.catalog() if catalog is None else catalog
     selection = BackendSelector(catalog, told, environment.get(FORCE_VARIABLE), services).select(backend)

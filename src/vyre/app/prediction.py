@@ -9,7 +9,6 @@ no known shape was missed and no shape prepared ahead was used.
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY
@@ -36,6 +35,7 @@ from vyre.ports.execution import PreparablePipeline
 from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
+    from vyre.adapters.telemetry.guarded import GuardedTelemetry
     from vyre.app.asynchrony.futures import Submitted
     from vyre.app.background import BackgroundCompiler
     from vyre.app.lease import BackendLease
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from vyre.domain.ir.program import Program
     from vyre.ports.execution import Phases
     from vyre.ports.requests import HostBytes, OutputStorage
-    from vyre.ports.support import Telemetry
 
 Bound: TypeAlias = Annotated[int, IntRange(1, U32_MAX)]
 _LEARNED_AT_ONCE: Final = 8
@@ -221,14 +220,14 @@ class ShapeObserver:
     def __init__(
         self,
         config: PredictionConfig,
-        telemetry: Telemetry,
+        telemetry: GuardedTelemetry,
         background: BackgroundCompiler,
         pipelines: PreparedPipelines,
         prepare: Prepare,
         sink: DecisionSink | None = None,
     ) -> None:
         self._config, self._telemetry, self._pipelines, self._prepare = config, telemetry, pipelines, prepare
-        self._background, self._sink = background, sink
+        self._background, self._sink, self._now_ns = background, sink, telemetry.now_ns
         self._predictor: ShapePredictor[Shape] = ShapePredictor(config.learning)
         self._kernels: OrderedDict[tuple[object, ...], Kernel] = OrderedDict()
         self._shapes: deque[Shape] = deque()
@@ -244,9 +243,9 @@ class ShapeObserver:
     def compile(self, wanted: Wanted, *, ahead: bool = False) -> Pipeline:
         """Returns the requested pipeline, as an observed one.  ``ahead``: whether it is prepared in the background."""
         kernel = self._kernel(wanted)
-        again, started = kernel.compile_ns > 0, time.perf_counter_ns()
+        again, started = kernel.compile_ns > 0, self._now_ns()
         pipeline = self._prepare(wanted.program, wanted.merged, partial(ObservedPipeline, self, kernel))
-        kernel.compile_ns = max(1, time.perf_counter_ns() - started)
+        kernel.compile_ns = max(1, self._now_ns() - started)
         assert isinstance(pipeline, ObservedPipeline)  # the kind that was requested
         pipeline.anew = again and not ahead
         return pipeline
@@ -313,10 +312,10 @@ class ShapeObserver:
             pipeline.anew = False
         shape = shape or self._add(kernel, nbytes)
         self._background.forget(shape)
-        started = time.perf_counter_ns()
+        started = self._now_ns()
         try:
             pipeline.prepare(nbytes)
-            shape.prepare_ns = time.perf_counter_ns() - started
+            shape.prepare_ns = self._now_ns() - started
         except VyreError:
             pass  # the dispatch raises it
         return shape

@@ -63,7 +63,7 @@ class SessionCore:
         wiring: Wiring = USUAL,
     ) -> None:
         self._gates, self._clock = gates, wiring.clock()
-        telemetry = guarded(telemetry)
+        telemetry = guarded(telemetry, self._clock)
         self._selection, self._telemetry, self._journal = selection, telemetry, journal
         self._decisions = selection.services.decisions
         if resident_budget is not None:

@@ -174,7 +174,7 @@ class SpecializedPipeline(Unique):
                 "there is no special code for these parameters", fix="call it with them until `explain` says so."
             )
         variants = {"general": self.general, "special": special}
-        report = VariantRace(self._backend, variants, inputs, thresholds, sink=self._sink).run()
+        report = VariantRace(self._backend, variants, inputs, thresholds, self.general._lease.now_ns, self._sink).run()
         if report.measured and report.winner == "general":
             self._refuse(guess, Reason("the race: {}", (report.raced[0].verdict.why,)))
         return report

@@ -8,10 +8,10 @@ is shared ignores them.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from vyre.app.services import WIRING
 from vyre.domain.ir.expr import Native
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.program_report import InvalidProgram
@@ -111,10 +111,11 @@ def _require_valid(program: Program, store: ArtifactStore) -> None:
     if known is not None and known.code in (VALID, ORDERED):
         remember_order(program, sensitive=known.code == ORDERED)
         return
-    started = time.perf_counter_ns()
+    now_ns = WIRING.get().clock().now_ns
+    started = now_ns()
     report = _check(program)
     if key is not None:
-        store.put(key, _verdict(program, report, time.perf_counter_ns() - started))
+        store.put(key, _verdict(program, report, now_ns() - started))
 
 
 def keep_verdict(program: Program, store: ArtifactStore | None) -> None:

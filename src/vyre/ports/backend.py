@@ -19,6 +19,7 @@ Binding order
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from enum import Enum
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from vyre.ports.planning import ExecutionPlanning
     from vyre.ports.tunable import Tunable
 
-PORT_API_VERSION: Final = 11
+PORT_API_VERSION: Final = 12
 FacetT = TypeVar("FacetT")
 
 
@@ -151,7 +152,8 @@ class BackendServices:
     the application says about threads; only backends whose registration is ``on_host`` heed it.  ``optimize`` says
     whether the optimizer may prepare programs, and ``device_passes`` which passes run on a device; None: none.
     ``environment`` holds the variables that configure the backend; None: those of the process.  ``profiler`` marks
-    what the backend does; None: nobody does.
+    what the backend does; None: nobody does.  ``now_ns`` is ``Clock.now_ns`` of the application: time limits and the
+    times that a backend measures on the host are told by it.
     """
 
     artifacts: Callable[[], ArtifactStore | None] = _no_artifacts
@@ -162,6 +164,7 @@ class BackendServices:
     device_passes: DevicePassesOf | None = None
     environment: Environment | None = None
     profiler: Profiler | None = None
+    now_ns: Callable[[], int] = time.perf_counter_ns
 
 
 NO_SERVICES: Final = BackendServices()

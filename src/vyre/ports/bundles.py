@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.ir.program import Program
     from vyre.ports.execution import CompiledPipeline
+    from vyre.ports.support import Surroundings
 
 Version: TypeAlias = "tuple[int, int]"
 """A major and a minor version number."""
@@ -189,7 +190,7 @@ class BundleSupport(BuildForm, Protocol):
         """Returns one emitter for each target; with ``machine_code`` they may use tools that make machine code."""
         ...
 
-    def open(self, bundle: Bundle, /) -> BundleRunner:
+    def open(self, bundle: Bundle, surroundings: Surroundings, /) -> BundleRunner:
         """Loads the bundle on a device and returns its runner.
 
         Raises ``BackendUnavailable`` if there is no device, ``UnusableBundle`` with every member and the reason if

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
@@ -14,7 +14,7 @@ from vyre.adapters.cpu.runtime.options import CpuOptions
 from vyre.adapters.cpu.runtime.tools import Tools, native_tools
 from vyre.domain.errors import BackendUnavailable
 from vyre.ports.artifact_store import ArtifactStore
-from vyre.ports.backend import Backend, BackendServices
+from vyre.ports.backend import NO_SERVICES, Backend, BackendServices
 from vyre.testing.backend_contract.bench import parsed
 from vyre.testing.recording_telemetry import RecordingTelemetry
 
@@ -72,10 +72,11 @@ def backend_of(
     tools: Tools,
     store: ArtifactStore | None = None,
     telemetry: RecordingTelemetry | None = None,
+    now_ns: Callable[[], int] = NO_SERVICES.now_ns,
     **options: Any,
 ) -> Iterator[Backend]:
     """Yields a backend of these tools and ``CpuOptions``, and closes it."""
-    services = BackendServices(artifacts=lambda: store, telemetry=telemetry or RecordingTelemetry())
+    services = BackendServices(artifacts=lambda: store, telemetry=telemetry or RecordingTelemetry(), now_ns=now_ns)
     backend = make_backend(tools, CpuOptions(**options), services)
     try:
         yield backend

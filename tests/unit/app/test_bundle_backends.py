@@ -25,6 +25,7 @@ from vyre.domain.names import BackendId
 from vyre.ports.aot import AotRegistry
 from vyre.ports.backend import BackendCatalog, BackendRegistration, BackendRole
 from vyre.ports.bundles import AotEmitter, AotTargetId, Build, Bundle, BundleRunner, OwnEmitters
+from vyre.ports.support import Surroundings
 
 REFERENCE: Final = next(r for r in load_catalog().registrations if r.bundles is None)
 
@@ -79,7 +80,7 @@ class Punch:
     def build_of(self, value: Mapping[str, Any], codes: tuple[bytes, ...], /) -> Build:
         return Tape(value["target"], codes, value["length"])
 
-    def open(self, bundle: Bundle, /) -> BundleRunner:
+    def open(self, bundle: Bundle, surroundings: Surroundings, /) -> BundleRunner:
         raise BackendUnavailable(f"no {self.name} is connected")
 
 

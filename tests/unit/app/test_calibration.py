@@ -704,7 +704,9 @@ def test_what_was_corrected_of_assumed_costs_is_planned_with_when_asked_for(tmp_
     planning = Planning()
     device = TimedDevice(launches=16, launch_ns=500_000)
     lease = BackendLease(device.backend(planning=planning))
-    service = CalibrationService(lease, lambda: None, tuple, lambda: [device.timing] * 9, RecordingTelemetry())
+    service = CalibrationService(
+        lease, lambda: None, tuple, lambda: [device.timing] * 9, RecordingTelemetry(), lambda: NOW
+    )
     found = service.known()
     assert ([verdict.cost for verdict in found.corrected], found.costs.source) == (["launch"], ASSUMED.source)
     assert planning.given == [found.costs]
@@ -769,7 +771,7 @@ def test_telemetry_may_ask_about_costs(tmp_path: Path) -> None:
             assert service.known().problem is not None
 
     device = TimedDevice()
-    service = CalibrationService(BackendLease(device.backend()), lambda: None, tuple, tuple, Asking())
+    service = CalibrationService(BackendLease(device.backend()), lambda: None, tuple, tuple, Asking(), lambda: NOW)
     service.known()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
@@ -30,10 +31,16 @@ from vyre.testing.recording_telemetry import RecordingTelemetry
 X: Final = np.arange(8, dtype=np.uint32)
 MADE_S: Final = 1_000_000_000
 """The time of the clock of the tests, in seconds since the epoch."""
+STEP_NS: Final = 1_000_003
+"""What passes whenever the clock of the tests is read: no duration on another clock is a multiple of it."""
 HALVE: Final = parse_definition("define acme.halve version 1.0.0 (x: u32) -> u32 {\nresult x / 2u\n}", "a test", 0)
 SHIFT: Final = parse_definition("define acme.halve version 1.0.0 (x: u32) -> u32 {\nresult x >> 1u\n}", "a test", 0)
 HALVED: Final = (
     "workgroup_size 64, 1, 1\nbuffer y @0 read_write u32[runtime]\nbody {\n  y[gid.x] = acme.halve(y[gid.x])\n}\n"
+)
+SHARED: Final = (
+    "workgroup_size 64, 1, 1 buffer x @0 read u32[runtime] buffer s @1 read u32[runtime] "
+    "buffer y @2 write u32[runtime] like x body { y[gid.x] = x[gid.x] + s[gid.x] }"
 )
 
 
@@ -63,11 +70,13 @@ class Variables:
 
 
 class StillClock:
-    def __init__(self) -> None:
-        self.ns = 0
+    """The time of day stands still, and so many nanoseconds pass whenever the other time is read."""
+
+    def __init__(self, step_ns: int = STEP_NS) -> None:
+        self.ns, self.step_ns = 0, step_ns
 
     def now_ns(self) -> int:
-        self.ns += 1000
+        self.ns += self.step_ns
         return self.ns
 
     def time_ns(self) -> int:
@@ -137,6 +146,18 @@ def recorded(session: vyre.Session, folder: Path) -> None:
 def timed(session: vyre.Session, folder: Path) -> None:
     dispatched(session, folder)
     tuned(session, folder)
+    program = square_program()
+    result = session.dispatch(program, {"x": X}, vyre.DispatchConfig(timeout_s=3600))
+    walls = [result.timing.wall_ns, session.dispatch_many(program, [{"x": X}] * 3)[0].timing.wall_ns]
+    with (
+        session.resident(X) as x,
+        session.resident(X.nbytes) as y,
+        session.sequence([vyre.Step(program, {"x": x, "y": y})]) as sequence,
+    ):
+        walls += [sequence(3).timing.wall_ns, sequence(64).timing.wall_ns]
+    with session.queries(vyre.Program.from_text(SHARED), {"s": X}) as queries:
+        walls.append(queries({"x": X.reshape(2, 4)}).wall_ns)
+    assert all(ns > 0 and ns % STEP_NS == 0 for ns in walls), walls
     session.calibrate(rounds=5)
     made = session.write_evidence(folder / "timed", square_program(), {"x": X})
     assert made.made_at == "2001-09-09T01:46:40+00:00"
@@ -244,6 +265,108 @@ def test_a_double_alone_is_used(
             code = main(case.command.split())
         assert code == 0, capsys.readouterr()
         assert asked, "by the command line"
+
+
+SPIN: Final = (
+    "workgroup_size 64, 1, 1 buffer y @0 read_write u32[runtime] "
+    "body {{ for i in 0u .. {}u {{ y[gid.x] = y[gid.x] * 5u ^ i }} }}"
+)
+
+
+@pytest.mark.parametrize("backend", ["reference", "reference-scalar", "cuda-machine", "cpu"])
+def test_time_limits_and_times_of_results_are_told_by_the_clock(backend: str) -> None:
+    clock = StillClock()
+    container = Container(backend_name=backend, cache=False, clock=clock)
+    rounds = 4000 if backend == "cuda-machine" else 0xFFFFFFFF  # of a launch that nothing stops, or of one that is
+    spin = vyre.Program.from_text(SPIN.format(rounds))
+    with container.session() as session:
+        assert session.dispatch(square_program(), {"x": X}).timing.wall_ns % STEP_NS == 0
+        if backend != "cpu":  # whose limits machine code keeps, on a thread without Python
+            clock.step_ns = 60 * 10**9
+        with pytest.raises(vyre.DispatchTimeout):
+            session.dispatch(spin, {"y": X}, vyre.DispatchConfig(timeout_s=100 if backend != "cpu" else 0.05))
+        clock.step_ns = STEP_NS
+
+
+def test_a_bundle_has_the_clock_the_profiler_and_the_environment_of_the_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Named(Ranges):
+        def __init__(self) -> None:
+            self.names = list[str]()
+
+        def range(self, name: str, /) -> AbstractContextManager[object]:
+            self.names.append(name)
+            return super().range(name)
+
+    def usual(*arguments: object, **named: object) -> Any:
+        raise AssertionError("the usual adapter was asked")
+
+    path, ranges, variables = tmp_path / "square.vyrebundle", Named(), Variables(VYRE_NVTX="1")
+    vyre.build_bundle(square_program(), path, targets=["sm_75"])
+    container = Container(environment=variables, clock=StillClock())
+    container.profiler.override(providers.Object(ranges))
+    monkeypatch.setattr("vyre.adapters.profiling.profiler_from", usual)
+    monkeypatch.setattr("vyre.adapters.system.SystemClock.now_ns", usual)
+    with container.applied(), vyre.load_bundle(path, backend="cuda-machine") as bundle:
+        result = bundle({"x": X})
+    assert np.array_equal(result["y"], X * X)
+    assert result.timing.wall_ns % STEP_NS == 0
+    assert ranges.names == ["vyre.cuda.host_dispatch"]
+    variables.values["VYRE_CUDA_COPY_OVERLAP"] = "perhaps"
+    with container.applied(), pytest.raises(vyre.InvalidConfig, match="VYRE_CUDA_COPY_OVERLAP"):
+        vyre.load_bundle(path, backend="cuda-machine")
+
+
+OF_THE_MACHINE: Final = {
+    "adapters/system.py": "It is the usual clock.",
+    "ports/backend.py": "It is what a backend is given that nobody opens with a session.",
+    "ports/support.py": "It is what work on a device is given that nobody opens from a wiring.",
+    "ports/interrupts.py": "A lock counts the time of its wait itself.",
+    "adapters/forks.py": "A lock counts the time of its wait itself.",
+    "adapters/cpu/pool/worker_pool.py": "Waits of machine code and of threads count their time themselves.",
+    "adapters/cpu/runtime/persistent.py": "Waits of machine code count their time themselves.",
+    "adapters/cpu/native/server.py": "A timer of threading ends a compiler that does not answer.",
+    "adapters/cuda/machine/streams.py": "It is how the emulated device waits, whose own time is simulated.",
+    "adapters/cuda/machine/driver.py": "It is how long emulated kernels that hang take.",
+    "adapters/cuda/runtime/waiting.py": "It is the default of a device that is made without a session.",
+    "app/asynchrony/work.py": "A future counts the time of a wait itself.",
+    "app/persistent/tickets.py": "What is left of a wait for jobs is given to waits that count their time themselves.",
+    "app/shadow/service.py": "It reads the processor time of a thread; a lock counts the time of its wait itself.",
+    "adapters/telemetry/prometheus.py": "A receiver is made before there is a session, and may be told by several.",
+    "adapters/telemetry/guarded.py": "A ring that is made before there is a session; that of a session has its clock.",
+    "adapters/caching/memory_cache.py": "It is the default of a parameter that every backend gives.",
+    "adapters/caching/retention.py": "It is the default of a parameter, of caches in memory that have no session.",
+    "adapters/disk/file_operations.py": "It is the default of a field that ``Place.files`` replaces.",
+    "adapters/pipelines.py": "It is the default of a parameter that every backend gives.",
+    "adapters/reference/executor.py": "It is the default of a parameter that every backend gives.",
+    "adapters/cpu/runtime/counters.py": "It is the default of a parameter that the backend gives.",
+    "adapters/cpu/runtime/runtime_code.py": "It is the default of a parameter that the backend gives.",
+    "app/lease.py": "It is the default of a lease without a session.",
+    "app/persistent/many.py": "It is the default of a parameter that every session gives.",
+    "__init__.py": "It is the time of the import, before there is a wiring, with which files are compared.",
+    "gallery/__main__.py": "It is a program of its own, which times whole examples.",
+}
+"""The modules that read the clock of the machine, whatever clock a container has, and why."""
+CLOCKS: Final = {"time", "monotonic", "perf_counter", "process_time", "thread_time"}
+
+
+def test_the_clock_of_the_machine_is_read_for_stated_reasons_only() -> None:
+    package = Path(vyre.__file__).parent
+    names = CLOCKS | {f"{name}_ns" for name in CLOCKS}
+    found, called = set(), {*(f"time.{name}" for name in CLOCKS), "from time import"}
+    for path in package.rglob("*.py"):
+        module = path.relative_to(package).as_posix()
+        text = path.read_text(encoding="utf-8")
+        if module.startswith("testing/") or not any(name in text for name in called):
+            continue
+        for node in ast.walk(ast.parse(text)):
+            match node:
+                case ast.Attribute(ast.Name("time"), str(name)) if name in names:
+                    found.add(module)
+                case ast.ImportFrom("time", imported) if {each.name for each in imported} & names:
+                    found.add(module)
+    assert found == OF_THE_MACHINE.keys()
 
 
 def test_called_kernels_run_on_the_container_only_while_it_is_applied() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -20,9 +19,7 @@ _OFFERED: Final = frozenset((CostExperiment.LAUNCHES,))
 class HostCostProbe:
     """``CostProbe`` of a backend that runs on the host.  ``now_ns``: its clock."""
 
-    def __init__(
-        self, backend: BackendId, compiler: PipelineCompiler, now_ns: Callable[[], int] = time.perf_counter_ns
-    ) -> None:
+    def __init__(self, backend: BackendId, compiler: PipelineCompiler, now_ns: Callable[[], int]) -> None:
         self._backend, self._compiler, self._now_ns = backend, compiler, now_ns
 
     @property

@@ -23,13 +23,14 @@ class RunOptions:
     """Options of one run.
 
     ``step_budget``: loop back-edges a lane may take (None: no limit).  ``chunk_workgroups``: workgroups run at once
-    (None: the engine chooses).  ``deadline_ns``: ``time.monotonic_ns`` after which the run raises ``DispatchTimeout``.
+    (None: the engine chooses).  ``is_late``: whether the time limit has passed (None: no limit),
+    after which the run raises ``DispatchTimeout``.
     ``steps_used``: back-edges of each lane by linear global id, carried over the segments of one dispatch.
     """
 
     step_budget: int | None = None
     chunk_workgroups: int | None = None
-    deadline_ns: int | None = None
+    is_late: Callable[[], bool] | None = None
     steps_used: npt.NDArray[np.uint64] | None = None
 
 

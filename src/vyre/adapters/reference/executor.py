@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -67,7 +67,7 @@ class _Prepared(NamedTuple):
                 word = memory[self.control.name].view("<u4")
                 self._run_part(step.enter, memory, launch, options)
                 while word[step.word]:
-                    if options.deadline_ns is not None and time.monotonic_ns() > options.deadline_ns:
+                    if options.is_late is not None and options.is_late():
                         raise DispatchTimeout("the deadline passed between rounds of a grid loop")
                     self.run(step.body, memory, launch, options)
                     self._run_part(step.advance, memory, launch, options)
@@ -97,6 +97,7 @@ class ReferencePipeline:
         program: Program,
         config: DispatchConfig,
         optimizing: Optimizing | None = None,
+        now_ns: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
         """``optimizing`` is None for programs that run as they are written."""
         backend = limits.backend
@@ -108,7 +109,7 @@ class ReferencePipeline:
         self._plan = plan_bindings(program)
         self._spec = spec_literals(program, config.spec)
         self._engine = _race_checking() if config.race_check else engine
-        self._optimizing = optimizing
+        self._optimizing, self._now_ns = optimizing, now_ns
         self._sized = program if config.workgroup is None else replace(program, workgroup_size=config.workgroup)
         if self._sized is not program:
             check_rules(self._sized).raise_if_invalid()
@@ -138,7 +139,7 @@ class ReferencePipeline:
         """Runs once; on an error ``outputs`` is cleared."""
         import numpy as np
 
-        started = time.perf_counter_ns()
+        started = self._now_ns()
         launch = self.launch(tuple([view.nbytes for view in inputs]))
         try:
             views = outputs.begin(launch.output_nbytes)
@@ -168,7 +169,7 @@ class ReferencePipeline:
         except BaseException:
             outputs.clear()
             raise
-        return DispatchTiming(time.perf_counter_ns() - started)
+        return DispatchTiming(self._now_ns() - started)
 
     @in_default_mode
     def run(self, memory: dict[str, npt.NDArray[np.uint8]], launch: Launch) -> None:
@@ -202,14 +203,16 @@ class ReferencePipeline:
         import numpy as np
 
         config = self._config
-        deadline = None if config.timeout_s is None else time.monotonic_ns() + int(config.timeout_s * 1e9)
-        used = None
+        used = is_late = None
+        if config.timeout_s is not None:
+            now_ns, deadline_ns = self._now_ns, self._now_ns() + int(config.timeout_s * 1e9)
+            is_late = lambda: now_ns() > deadline_ns  # noqa: E731
         if config.step_budget is not None and (kernels > 1 or config.launches > 1):
             lanes = 1
             for groups, size in zip(launch.grid, launch.workgroup, strict=True):
                 lanes *= groups * size
             used = allocate(8 * lanes).view(np.uint64)
-        return RunOptions(config.step_budget, config.chunk_workgroups, deadline, used)
+        return RunOptions(config.step_budget, config.chunk_workgroups, is_late, used)
 
 
 class Optimizing(NamedTuple):
@@ -243,11 +246,13 @@ class ReferenceExecutor(PipelineExecutor[ReferencePipeline]):
         engine: Engine,
         sink: DecisionSink | None = None,
         optimizing: Optimizing | None = None,
+        now_ns: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
         def make(program: Program, config: DispatchConfig) -> tuple[ReferencePipeline, Compilation]:
-            return ReferencePipeline(limits, engine, program, config, optimizing), Compilation()
+            return ReferencePipeline(limits, engine, program, config, optimizing, now_ns), Compilation()
 
-        super().__init__(make, sink)
+        super().__init__(make, sink, now_ns=now_ns)
+        self.now_ns: Final = now_ns
 
 
 def _race_checking() -> Engine:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from math import prod
@@ -31,7 +30,7 @@ class ReferenceMemory(HostMemory):
 
     def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
         """Implements ``ResidentExecutor.run``."""
-        started = time.perf_counter_ns()
+        started = self._executor.now_ns()
         flag = None if sequence.flag is None else self.range(sequence.flag, 0, FLAG_BYTES)
         limits = [s.config.timeout_s for s in (*sequence.prefix, *sequence.repeated) if s.config.timeout_s is not None]
         deadline = started + int(min(limits) * 1e9) if limits else None
@@ -44,11 +43,11 @@ class ReferenceMemory(HostMemory):
             for step in sequence.repeated:
                 self._step(step)
             rounds += 1
-            if flag is not None and deadline is not None and time.perf_counter_ns() > deadline:
+            if flag is not None and deadline is not None and self._executor.now_ns() > deadline:
                 raise DispatchTimeout(f"the deadline passed after {rounds} rounds of a sequence")
             converged = flag is not None and not flag.any()
         self.download(sequence.reads)
-        ns = time.perf_counter_ns() - started
+        ns = self._executor.now_ns() - started
         return DispatchTiming(ns) if flag is None else DispatchTiming(ns, rounds=rounds, converged=converged)
 
     def loop_executors(self, steps: Sequence[ResidentStep], /) -> frozenset[FixpointExecutor]:

@@ -62,7 +62,7 @@ def _make(backend: BackendId, engine: Callable[[], Engine], optimizes: bool, ser
 
     optimizing = Optimizing(services.optimize, services.decisions, services.device_passes) if optimizes else None
     limits = _profile(backend).launch_limits()
-    executor = ReferenceExecutor(limits, engine(), services.decisions, optimizing)
+    executor = ReferenceExecutor(limits, engine(), services.decisions, optimizing, services.now_ns)
     memory = ReferenceMemory(backend, executor)
     return Backend(
         id=backend,
@@ -75,7 +75,7 @@ def _make(backend: BackendId, engine: Callable[[], Engine], optimizes: bool, ser
         resident_executor=memory,
         loops=memory,
         lifecycle=NullLifecycle(backend),
-        cost_probe=HostCostProbe(backend, executor),
+        cost_probe=HostCostProbe(backend, executor, services.now_ns),
         optimizes=EngineKind.INTERPRETER if optimizes else None,
         toolchain=_toolchain,
     )

@@ -11,7 +11,6 @@ continue``.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
 from vyre.adapters.reference.engine import Memory, RunOptions
@@ -82,7 +81,7 @@ class ScalarKernel:
         for linear in range(gx * gy * gz):
             state.group = (linear % gx, linear // gx % gy, linear // (gx * gy))
             self._run_workgroup(state)
-            if options.deadline_ns is not None and time.monotonic_ns() > options.deadline_ns:
+            if options.is_late is not None and options.is_late():
                 raise DispatchTimeout(f"the deadline passed after {linear + 1} of {gx * gy * gz} workgroups")
         failures = [f for f in (state.trap, state.over_budget) if f is not None]
         if failures:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 
 from vyre.adapters.reference.scalar_state import Evaluate, Execute, Lanes, Location, Workgroup
@@ -122,7 +121,7 @@ def _in_range(value: int, stop: int, step: int) -> bool:
 
 def _take_step(wg: Workgroup, lane: int) -> bool:
     """Counts one loop back-edge of the lane; returns False and ends the lane if its budget is used up."""
-    if wg.options.deadline_ns is not None and time.monotonic_ns() > wg.options.deadline_ns:
+    if wg.options.is_late is not None and wg.options.is_late():
         raise DispatchTimeout("the deadline passed inside a loop")
     budget = wg.options.step_budget
     if budget is None:

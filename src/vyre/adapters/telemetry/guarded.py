@@ -160,9 +160,9 @@ class GuardedTelemetry:
             )
 
 
-def guarded(telemetry: Telemetry) -> GuardedTelemetry:
+def guarded(telemetry: Telemetry, clock: Clock | None = None) -> GuardedTelemetry:
     """Returns the telemetry itself if it is that of a session already, else one that passes on to it."""
-    return telemetry if isinstance(telemetry, GuardedTelemetry) else GuardedTelemetry(telemetry)
+    return telemetry if isinstance(telemetry, GuardedTelemetry) else GuardedTelemetry(telemetry, clock=clock)
 
 
 def session_telemetry(telemetry: object, clock: Clock, profiler: Profiler | None = None) -> GuardedTelemetry:

@@ -5,7 +5,6 @@ Every answer states the origin of its costs: measured here, emulated, or assumed
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -78,7 +77,7 @@ class CalibrationService:
         pipelines: Callable[[], Iterable[Pipeline]],
         sequences: Callable[[], Iterable[DispatchTiming]],
         telemetry: Telemetry,
-        now_s: Callable[[], int] = lambda: int(time.time()),
+        now_s: Callable[[], int],
         sink: DecisionSink | None = None,
     ) -> None:
         self._lease, self._store, self._pipelines, self._sequences = lease, store, pipelines, sequences

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +12,7 @@ from vyre.adapters.files import write_files
 from vyre.app.demo.jobs import Job, all_jobs
 from vyre.app.demo.png import png_bytes
 from vyre.app.notebooks.progress import progress
+from vyre.app.services import WIRING
 from vyre.domain.errors import UnreadableFile, VyreError
 from vyre.domain.frozen import frozen
 from vyre.gallery.example import Array
@@ -59,15 +59,16 @@ def run_demo(session: Session, out_dir: Path, report: Callable[[DemoRow], None])
 
 
 def _run(job: Job, session: Session, out_dir: Path, why: str) -> DemoRow:
-    started = perf_counter()
+    now_ns = WIRING.get().clock().now_ns
+    started = now_ns()
     try:
         answer = job.run(session, job.program())
     except UnreadableFile:
         raise
     except VyreError as error:
-        elapsed = perf_counter() - started
+        elapsed = (now_ns() - started) / 1e9
         return DemoRow(job.name, job.size, elapsed, job.checked_by, False, session.backend, why, str(error))
-    elapsed = perf_counter() - started
+    elapsed = (now_ns() - started) / 1e9
     expected = job.expected()
     detail = _difference(job, answer, expected)
     picture = _write(out_dir, job, answer) if not detail and job.picture is not None else None

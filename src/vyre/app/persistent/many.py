@@ -97,6 +97,7 @@ def run_all(
     failure: Callable[[Any], BaseException | None],
     times: deque[int],
     beside: deque[int] | None = None,
+    now_ns: Callable[[], int] = time.perf_counter_ns,
 ) -> list[Result]:
     """Starts every item, and returns the results in order; adds the host times of an item to ``times``, and what is
     left of the whole time to ``beside``.
@@ -107,21 +108,21 @@ def run_all(
     started: list[Any] = []
     samples: list[int] = []
     size = max(1, -(-len(items) // _PARTS))
-    first_began = time.perf_counter_ns()
+    first_began = now_ns()
     try:
         for first in range(0, len(items), size):
             part = items[first : first + size]
-            began = time.perf_counter_ns()
+            began = now_ns()
             started.extend(map(start, part))
-            samples.append((time.perf_counter_ns() - began) // len(part))
+            samples.append((now_ns() - began) // len(part))
     finally:
-        began = time.perf_counter_ns()
+        began = now_ns()
         failures = [error for each in started if (error := failure(each)) is not None]
     if failures:
         raise failures[0]
     found: list[Result] = [each.result() for each in started]
     if items:
-        ended = time.perf_counter_ns()
+        ended = now_ns()
         collecting = (ended - began) // len(items)
         times.extend(sample + collecting for sample in samples)
         if beside is not None:

@@ -109,7 +109,7 @@ class SessionPersistence(SessionAsynchrony):
             launches = [(pipeline, inputs, None) for inputs in items]
         else:
             launches = [self._compiled_launch(program, inputs, config, shorthand) for inputs in items]
-        backend = self._lease.backend
+        backend, now_ns = self._lease.backend, self._lease.now_ns
         if forced and items and not (backend.persistent and self._are_jobs(launches)):
             raise UnsupportedFeature(
                 feature="persistent threads for these items",
@@ -130,17 +130,17 @@ class SessionPersistence(SessionAsynchrony):
                 raise
 
         if backend.persistent is None or len(items) < (1 if forced else LEAST_ITEMS) or not self._are_jobs(launches):
-            return run_all(launches, submit, _failure_of_future, no_times().dispatched)
+            return run_all(launches, submit, _failure_of_future, no_times().dispatched, now_ns=now_ns)
         pipeline, first, shapes = launches[0]
         times = self._item_times.setdefault(pipeline, no_times())
         if not forced and not self._keeps(pipeline, shapes, len(items), times):
-            return run_all(launches, submit, _failure_of_future, times.dispatched)
+            return run_all(launches, submit, _failure_of_future, times.dispatched, now_ns=now_ns)
         executor = backend.persistent
         opened = partial(self._jobs_of, executor, USUAL_CAPACITY, pipeline, shapes, backpressure=True, replaces=True)
         with self._kept_jobs.taken((pipeline, shapes), opened) as jobs:
             jobs.open_for(first)  # what opening takes is no part of the time of an item
             inputs_of_jobs = [inputs for _, inputs, _ in launches]
-            return run_all(inputs_of_jobs, jobs.submit, Ticket.exception, times.kept, times.waking)
+            return run_all(inputs_of_jobs, jobs.submit, Ticket.exception, times.kept, times.waking, now_ns)
 
     # ---- details
     def _are_jobs(self, launches: list[tuple[Pipeline, Inputs, Shapes | None]]) -> bool:

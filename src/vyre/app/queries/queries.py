@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -75,7 +74,7 @@ class Queries(Closing):
         Raises ``InvalidInput``, ``PlanError`` where the budget does not hold one query, and what a dispatch raises;
         then there are no results.
         """
-        started = time.perf_counter_ns()
+        started = self._lease.now_ns()
         found = self._shared.columns(columns)
         refuse_within(self._lock, repr(self))
         with self._lock, sealed:
@@ -84,7 +83,7 @@ class Queries(Closing):
             arrays = self._annotated(prepared, found)
             plan = prepared.planned.plan
             self._answered += plan.queries
-        return QueryResults(arrays, plan, time.perf_counter_ns() - started)
+        return QueryResults(arrays, plan, self._lease.now_ns() - started)
 
     def plan(self, columns: Mapping[str, Argument]) -> QueriesPlan:
         """Returns how a call with these columns runs: its launches, its memory, and what it avoids.  Runs nothing.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -135,8 +134,8 @@ class StepSequence(Closing):
 
     def _run(self, rounds: int, ahead: int, *, first: bool = True) -> SequenceRun:
         """Runs so many rounds of those that are ahead, and ``first`` unless it is left out."""
-        planner, usual = self._planner, self._ready
-        began = time.perf_counter_ns() if planner.is_curious else None
+        planner, usual, now_ns = self._planner, self._ready, self._services.lease.now_ns
+        began = now_ns() if planner.is_curious else None
         ran: Ran | None = None
         with self._lock, sealed:
             ready, allocations, allocated = self._prepare(ahead)
@@ -150,7 +149,7 @@ class StepSequence(Closing):
             kernels, nbytes = once + kernels, once_nbytes + nbytes
         if began is not None:
             prepared = usual is not None and usual.executor is ready.executor
-            planner.took(kernels, chosen, timing, time.perf_counter_ns() - began if prepared else None)
+            planner.took(kernels, chosen, timing, now_ns() - began if prepared else None)
         if timing.launches != 0 and kernels:  # else nothing ran, or all was replayed
             if timing.launches is not None or chosen.plan.mode is not ExecutionMode.PLAIN:
                 self._services.remember(timing)
@@ -257,7 +256,7 @@ class StepSequence(Closing):
         if chosen.waves and workers is not None:
             executor = ByWorkers(workers, launches, chosen.waves)
         elif chosen.one_by_one:
-            executor = OneByOne(lease.backend, launches)
+            executor = OneByOne(lease.backend, launches, lease.now_ns)
         else:
             executor = AsLists(lease.backend, launches, chosen.replayed)
         exclusive = chosen.one_by_one or bool(chosen.waves) or bool(self._held.memory)

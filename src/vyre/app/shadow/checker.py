@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -49,10 +50,10 @@ def _can_run(registration: BackendRegistration) -> bool:
     return True
 
 
-def open_checker(registration: BackendRegistration) -> Backend:
+def open_checker(registration: BackendRegistration, now_ns: Callable[[], int]) -> Backend:
     """Returns a new backend on one thread, without optimizations and without stored code."""
     host = ONE_THREAD if registration.on_host else NO_HOST_OPTIONS
-    backend = registration.make(BackendServices(optimize=False, host=host))
+    backend = registration.make(BackendServices(optimize=False, host=host, now_ns=now_ns))
     backend.lifecycle.prepare()
     return backend
 

@@ -252,7 +252,7 @@ class ShadowService:
         ended: Callable[[], None]
         try:
             if self._checker is None:
-                self._checker = open_checker(self._checked_on)
+                self._checker = open_checker(self._checked_on, self._clock.passing)
             found = check(self._checker)
             ended = partial(self._settle, state, ShadowStatus.AGREED) if found is None else self._differs(state, found)
         except Incomparable as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -77,7 +76,7 @@ class VariantRace:
         variants: Mapping[str, Pipeline],
         inputs: Inputs,
         thresholds: RaceThresholds,
-        now_ns: Callable[[], int] = time.perf_counter_ns,
+        now_ns: Callable[[], int],
         sink: DecisionSink | None = None,
     ) -> None:
         expect("thresholds", thresholds, RaceThresholds, "RaceThresholds")

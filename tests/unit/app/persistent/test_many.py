@@ -71,12 +71,13 @@ def test_an_engine_that_is_open_only_has_to_wake(waking: list[int], wins: bool) 
     assert pays(plan_items(20, found, [2_000] * 8, ASSUMED, Provenance.MEASURED, None, is_open=True)) is wins
 
 
-def test_what_a_batch_takes_beside_its_items_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_batch_takes_beside_its_items_is_told() -> None:
     """Four items of 50 ns; the first takes 700 ns more, and collecting takes 10 ns for each."""
     now = iter([0, 0, 750, 750, 800, 800, 850, 850, 900, 900, 940])
-    monkeypatch.setattr("vyre.app.persistent.many.time", SimpleNamespace(perf_counter_ns=lambda: next(now)))
     each, beside = deque[int](), deque[int]()
-    run_all(range(4), lambda item: SimpleNamespace(result=lambda: item), lambda _: None, each, beside)
+    run_all(
+        range(4), lambda item: SimpleNamespace(result=lambda: item), lambda _: None, each, beside, lambda: next(now)
+    )
     assert list(each) == [760, 60, 60, 60]
     assert list(beside) == [940 - 4 * 60]
 

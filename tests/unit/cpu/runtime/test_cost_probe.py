@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ def probe_of(backend: Backend) -> CpuCostProbe:
     return probe
 
 
-def test_experiments_time_what_they_count(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_experiments_time_what_they_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock counts bound launches, steps that are bound, and runs of lists, each with a weight of its own."""
     spent = [0]
 
@@ -48,8 +47,10 @@ def test_experiments_time_what_they_count(backend: Backend, monkeypatch: pytest.
     monkeypatch.setattr(BoundStep, "__call__", paid(1, BoundStep.__call__))
     monkeypatch.setattr(CpuMemory, "bind", paid(1_000, CpuMemory.bind))
     monkeypatch.setattr(WorkerPool, "run_short", paid(1_000_000, WorkerPool.run_short))
-    monkeypatch.setattr(time, "perf_counter_ns", lambda: spent[0])
-    with probe_of(backend).measuring() as timed:
+    with (
+        backend_of(CountedTools().tools, threads=2, now_ns=lambda: spent[0]) as backend,
+        probe_of(backend).measuring() as timed,
+    ):
         timed(CostExperiment.LAUNCHES, 40)
         timed(CostExperiment.GRAPH_REPLAY, 4)
         for size in (8, 40):

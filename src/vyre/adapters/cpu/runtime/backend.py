@@ -87,7 +87,7 @@ def make_backend(tools: Tools, options: CpuOptions, services: BackendServices) -
     """
     if options.lanes is not None and options.lanes not in LANES:
         raise InvalidConfig(f"lanes={options.lanes} is no width of a vector", fix="use 1, 4, 8, 16 or 32.")
-    counters = Counters()
+    counters = Counters(services.now_ns)
     can_compile = tools.version() is not None
     device = CpuDevice(CPU, options, counters, partial(_pool, tools, options, services))
     parts = _Parts(tools, options, services, counters, device)
@@ -125,7 +125,7 @@ def _pool(tools: Tools, options: CpuOptions, services: BackendServices) -> Worke
     from vyre.adapters.cpu.pool.shared import shared_pool
     from vyre.adapters.cpu.runtime.runtime_code import load_entries
 
-    return shared_pool(partial(load_entries, tools, services.artifacts()), options.affinity)
+    return shared_pool(partial(load_entries, tools, services.artifacts(), services.now_ns), options.affinity)
 
 
 class _Parts:

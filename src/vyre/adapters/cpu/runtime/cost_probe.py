@@ -8,7 +8,6 @@ a persistent kernel.  Traffic is that of lists of a kernel that copies one array
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ctypes import addressof, c_int64
@@ -103,7 +102,7 @@ class _Bench:
         self._arrays: dict[int, tuple[ResidentBuffer, memoryview]] = {}
         self._copies: dict[int, tuple[ResidentSequence, int]] = {}
         self._copied: list[ResidentBuffer] = []
-        self._now_ns: Callable[[], int] = time.perf_counter_ns
+        self._now_ns = device.counters.now_ns
 
     def time(self, experiment: CostExperiment, size: int) -> int:
         """Implements ``ExperimentTimer``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import ClassVar, Final, Protocol
+from typing import Final, Protocol
 from weakref import WeakSet
 
 from vyre.adapters.host.counters import NamedCounters
@@ -62,10 +62,12 @@ class Counters(NamedCounters):
     traps: int
     timeouts: int
     interrupts: int
-    __slots__ = (*__annotations__, "jobs_of_open_rings", "open_steps")
+    __slots__ = (*__annotations__, "jobs_of_open_rings", "now_ns", "open_steps")
 
-    def __init__(self) -> None:
+    def __init__(self, now_ns: Callable[[], int] = time.perf_counter_ns) -> None:
         super().__init__()
+        self.now_ns: Final = now_ns
+        """Returns the time on a clock that never goes back, in nanoseconds."""
         self.jobs_of_open_rings: Callable[[], int] = int
         """Returns the ended jobs of rings that are open; ``persistent_jobs`` gets those of a ring when it is closed."""
         self.open_steps: Final[WeakSet[OpenStep]] = WeakSet()
@@ -76,9 +78,6 @@ class Counters(NamedCounters):
         self.bound_runs += runs
         self.list_launches += runs
         self.list_kernels += kernels
-
-    now_ns: ClassVar[staticmethod[[], int]] = staticmethod(time.perf_counter_ns)
-    """Returns the time on a clock that never goes back, in nanoseconds."""
 
     def metrics(self) -> dict[str, int]:
         """Returns all counters by name."""

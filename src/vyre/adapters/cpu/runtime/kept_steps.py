@@ -8,7 +8,6 @@ given back, and its steps open another with their next run.
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from ctypes import Array, addressof, c_int64
@@ -94,7 +93,7 @@ class CpuKeptSteps(Unique):
 
     def run(self, part: int, times: int, /) -> StepsRan:
         """Implements ``KeptSteps.run``."""
-        began = time.perf_counter_ns()
+        began = self._device.counters.now_ns()
         found, before = self._parts[part], self._counts["submissions"]
         ns, left = 0, times if found.prepared else 0
         refuse_within(self._lock, "a sequence that keeps running")
@@ -111,7 +110,7 @@ class CpuKeptSteps(Unique):
         if len(found.prepared) == 1 and times:
             step = found.prepared[0]
             step.pipeline.learn(step.shape, ns // times, times)
-        timing = DispatchTiming(time.perf_counter_ns() - began, ns, launches=0)
+        timing = DispatchTiming(self._device.counters.now_ns() - began, ns, launches=0)
         return StepsRan(timing, self._counts["submissions"] - before)
 
     def counters(self) -> Mapping[str, int]:

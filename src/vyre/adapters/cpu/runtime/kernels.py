@@ -158,7 +158,9 @@ class KernelCache:
         self.maker: Final = maker
         self.counters: Final = counters
         self.recompiles: bool = recompile
-        self._modules: MemoryCache[Key, KernelModule] = MemoryCache(MemoryBudget(entries=limit), sink=maker.decisions)
+        self._modules: MemoryCache[Key, KernelModule] = MemoryCache(
+            MemoryBudget(entries=limit), now_ns=counters.now_ns, sink=maker.decisions
+        )
         self._queue: list[Callable[[], None]] = []
         self._thread: threading.Thread | None = None
         self._lock = process_lock()

@@ -9,7 +9,6 @@ thread that submits it.
 from __future__ import annotations
 
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import accumulate
@@ -152,15 +151,16 @@ class CpuPending(Unique):
         self._outcome: DispatchTiming | Exception | None = None
         self._users: list[object] = []
         """Whoever looks at the job, which no other dispatch may have until they are gone."""
-        self._began = time.perf_counter_ns()
+        self._now_ns = device.counters.now_ns
+        self._began = self._now_ns()
 
     def run(self) -> None:
         """Runs it on the calling thread."""
         slot = self._slot
         assert slot is not None
-        began = time.perf_counter_ns()
+        began = self._now_ns()
         outcome = self._device.run_short(slot.job)
-        self._settle(slot, outcome, time.perf_counter_ns() - began)
+        self._settle(slot, outcome, self._now_ns() - began)
 
     def done(self) -> bool:
         """Returns whether the run has ended, with or without an error."""
@@ -245,7 +245,7 @@ class CpuPending(Unique):
         match outcome:
             case Outcome.COMPLETED:
                 self._pipeline.learn(slot.shape, native_ns)
-                self._outcome = DispatchTiming(time.perf_counter_ns() - self._began, native_ns)
+                self._outcome = DispatchTiming(self._now_ns() - self._began, native_ns)
             case Outcome.OUT_OF_MEMORY:
                 self._outcome = DeviceOutOfMemory(requested=slot.job.commands.scratch_bytes)
             case other:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cache
@@ -100,6 +99,7 @@ class CpuPipeline:
         self.plan: Final = plan_bindings(sized)
         self._launches: Final = config.launches
         self._device, self._kernels, self._planner = device, kernels, planner
+        self._now_ns = device.counters.now_ns
         self._ordered: Final = order_sensitive(sized)
         self._shapes: OrderedDict[tuple[int, ...], Shape] = OrderedDict()
         self._lock = process_lock()
@@ -123,7 +123,7 @@ class CpuPipeline:
 
     def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
         """Runs once and fills ``outputs``; on an error ``outputs`` is cleared."""
-        started = time.perf_counter_ns()
+        started = self._now_ns()
         lengths = tuple([view.nbytes for view in inputs])
         shape = self._shapes.get(lengths) or self.shape(lengths)
         slot = self._slot(shape)
@@ -144,7 +144,7 @@ class CpuPipeline:
         counters.workgroups += shape.groups * self._launches
         self.learn(shape, native)
         # By position and at once: a dispatch is run in the time of a few of these objects.
-        return _timing((time.perf_counter_ns() - started, native, submitted, None, launched, None, None, None))
+        return _timing((self._now_ns() - started, native, submitted, None, launched, None, None, None))
 
     def is_prepared(self, input_nbytes: tuple[int, ...], /) -> bool:
         """Returns whether a slot is ready for a dispatch of inputs of these lengths."""
@@ -316,7 +316,7 @@ class CpuExecutor(PipelineExecutor[CpuPipeline]):
             pipeline = CpuPipeline(device, kernels, planner, program, config)
             return pipeline, pipeline.compilation
 
-        super().__init__(make, kernels.maker.decisions, kernels.discard)
+        super().__init__(make, kernels.maker.decisions, kernels.discard, device.counters.now_ns)
 
 
 @cache

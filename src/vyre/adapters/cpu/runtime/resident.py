@@ -6,7 +6,6 @@ references to the steps; it goes with the first of them that is dropped, and so 
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -179,7 +178,7 @@ class CpuMemory(HostMemory):
     # ---------------------------------------------------------------- sequences
     def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
         """Implements ``ResidentExecutor.run``."""
-        started = time.perf_counter_ns()
+        started = self._device.counters.now_ns()
         reads = sequence.reads
         sources = self.sources(reads) if reads else ()
         prepared = self._take(sequence)
@@ -193,7 +192,7 @@ class CpuMemory(HostMemory):
             for source, read in zip(sources, reads, strict=True):
                 read.into[:] = source.data
             self._count(reads)
-        wall_ns = time.perf_counter_ns() - started
+        wall_ns = self._device.counters.now_ns() - started
         # By position and at once: a list is run in the time of a few of these objects.
         return DispatchTiming._make((wall_ns, native_ns, None, None, launches, None, rounds, converged))
 
@@ -452,7 +451,8 @@ class _PreparedSequence:
         return total
 
     def _timed(self, job: Job, short: bool, cancellation: Cancellation | None) -> int:
-        began, device = time.perf_counter_ns(), self._device
+        device = self._device
+        began = device.counters.now_ns()
         if short:
             outcome = device.run_short(job)
         elif cancellation is None:
@@ -461,7 +461,7 @@ class _PreparedSequence:
             outcome = device.run_until(job, cancellation)
         if outcome:
             raise run_failed(self._device, job, outcome, self._owners)
-        ns = time.perf_counter_ns() - began if short else job.elapsed_ns
+        ns = device.counters.now_ns() - began if short else job.elapsed_ns
         if len(self._prepared) == 1:
             runs = 1 if self._once else job.commands.repetitions if self.flag is None else self._rounds.value
             if runs:
@@ -591,10 +591,10 @@ class BoundStep:
     # ---------------------------------------------------------------- details
     def _timed(self) -> int:
         """Launches, waits, and returns the nanoseconds that it took."""
-        job, began = self._job, time.perf_counter_ns()
+        job, began = self._job, self._counters.now_ns()
         if self._device.run_short(job) if self._short else self._device.run(job):
             self._failed()
-        return time.perf_counter_ns() - began if self._short else job.elapsed_ns
+        return self._counters.now_ns() - began if self._short else job.elapsed_ns
 
     def _use(self, prepared: PreparedStep, job: Job | None = None) -> None:
         """Takes a step into use, with the job of its commands if there is one already."""

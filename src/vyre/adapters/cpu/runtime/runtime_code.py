@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from typing import Final
 
 from vyre.adapters.cpu.native.compilation import Effort
@@ -20,7 +21,9 @@ _RUNTIME: Final = b"vyre runtime of worker threads".ljust(32, b"\0")
 """It takes the place of the digest of a program."""
 
 
-def load_entries(tools: Tools, store: ArtifactStore | None) -> Entries:
+def load_entries(
+    tools: Tools, store: ArtifactStore | None, now_ns: Callable[[], int] = time.perf_counter_ns
+) -> Entries:
     """Returns the runtime, from the store if it holds it, else compiled now and stored.
 
     Raises ``BackendUnavailable`` if it is not stored and no compiler is installed, or there is none for this machine.
@@ -43,9 +46,9 @@ def load_entries(tools: Tools, store: ArtifactStore | None) -> Entries:
             return Entries(code.addresses, code)
         except KernelCompileFailed:  # it is whole, but does not fit this machine
             pass
-    started = time.perf_counter_ns()
+    started = now_ns()
     image = tools.compile(_text(tools), tools.features, Effort.FULL)
-    compile_ns = time.perf_counter_ns() - started
+    compile_ns = now_ns() - started
     loaded: MachineCode = tools.load(image)
     if store is not None:
         store.put(key, Artifact(_METADATA, image, compile_ns))

@@ -7,7 +7,6 @@ command list, which the decision about replays chooses.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from itertools import repeat
 from struct import Struct
@@ -89,6 +88,7 @@ class Slot:
         "_keep",
         "_kernels",
         "_list",
+        "_now_ns",
         "_numbers",
         "_owners",
         "_parts",
@@ -117,7 +117,7 @@ class Slot:
         *,
         short: bool,
     ) -> None:
-        self._device, self._spec = device, spec
+        self._device, self._spec, self._now_ns = device, spec, device.counters.now_ns
         self.module: Final = module
         self.placement: Final = placement
         self.short: bool = short
@@ -162,15 +162,16 @@ class Slot:
                 self._run_list(inputs, views)
         else:
             listed = decision.verdict() is not Verdict.PLAIN
-            began = time.perf_counter_ns()
+            now_ns = self._now_ns
+            began = now_ns()
             if not listed:
                 self._run_apart(inputs, views)
             else:
                 if self._list is None:
                     self._record()
-                    decision.recorded(time.perf_counter_ns() - began)
+                    decision.recorded(now_ns() - began)
                 self._run_list(inputs, views)
-            decision.took(self.native_ns, time.perf_counter_ns() - began)
+            decision.took(self.native_ns, now_ns() - began)
         for place in self._parts:
             assert place.own is not None and place.target is not None
             view = views[place.target]
@@ -277,11 +278,11 @@ class Slot:
     def _run(self, job: Job, owners: Sequence[Owner] | None = None) -> int:
         """Runs a job; returns its native time in ns."""
         device = self._device
-        began = time.perf_counter_ns()
+        began = self._now_ns()
         outcome = device.run_short(job) if self.short else device.run(job)
         if outcome:
             raise run_failed(device, job, outcome, self._owners if owners is None else owners)
-        return time.perf_counter_ns() - began if self.short else job.elapsed_ns
+        return self._now_ns() - began if self.short else job.elapsed_ns
 
     def _run_apart(self, inputs: Sequence[HostBytes], views: Sequence[memoryview]) -> None:
         """Runs each operation by a call of its own."""

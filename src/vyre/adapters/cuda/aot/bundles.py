@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vyre.adapters.cuda import ids
 from vyre.adapters.cuda.aot.build import Build, build_of, is_target
 from vyre.ports.bundles import OwnEmitters
+from vyre.ports.support import OF_THE_PROCESS, Surroundings
 
 if TYPE_CHECKING:
     from vyre.adapters.cuda.aot.running import BundleRunner
@@ -26,7 +27,7 @@ class CudaBundles:
 
     __slots__ = ("_builds", "_make")
 
-    def __init__(self, make: Callable[[Bundle], BundleRunner], *, builds: bool) -> None:
+    def __init__(self, make: Callable[[Bundle, Surroundings], BundleRunner], *, builds: bool) -> None:
         self._make = make
         self._builds = builds
 
@@ -51,33 +52,31 @@ class CudaBundles:
         """Implements ``BuildForm.build_of``."""
         return build_of(value, codes)
 
-    def open(self, bundle: Bundle, /) -> BundleRunner:
+    def open(self, bundle: Bundle, surroundings: Surroundings = OF_THE_PROCESS, /) -> BundleRunner:
         """Implements ``BundleSupport.open``."""
-        runner = self._make(bundle)
+        runner = self._make(bundle, surroundings)
         runner.open()
         return runner
 
 
-def _cuda(bundle: Bundle) -> BundleRunner:
+def _cuda(bundle: Bundle, surroundings: Surroundings) -> BundleRunner:
     from vyre.adapters.cuda.aot.running import BundleRunner
     from vyre.adapters.cuda.drivers import real_driver
     from vyre.adapters.cuda.runtime.options import options_from
-    from vyre.adapters.profiling import profiler_from
     from vyre.adapters.system import USED_ENVIRONMENT
 
-    environment = USED_ENVIRONMENT.get()
-    profiler = profiler_from(environment)
-    return BundleRunner(real_driver(), ids.CUDA, bundle, options_from(environment), profiler=profiler)
+    options = options_from(surroundings.environment or USED_ENVIRONMENT.get())
+    return BundleRunner(real_driver(), ids.CUDA, bundle, options, surroundings=surroundings)
 
 
-def _machine(bundle: Bundle) -> BundleRunner:
+def _machine(bundle: Bundle, surroundings: Surroundings) -> BundleRunner:
     from vyre.adapters.cuda.aot.running import BundleRunner
     from vyre.adapters.cuda.drivers import machine_driver
     from vyre.adapters.cuda.runtime.options import machine_options_from
     from vyre.adapters.system import USED_ENVIRONMENT
 
-    options = machine_options_from(USED_ENVIRONMENT.get())
-    return BundleRunner(machine_driver(), ids.MACHINE, bundle, options, machine_code=False)
+    options = machine_options_from(surroundings.environment or USED_ENVIRONMENT.get())
+    return BundleRunner(machine_driver(), ids.MACHINE, bundle, options, machine_code=False, surroundings=surroundings)
 
 
 CUDA_BUNDLES: Final = CudaBundles(_cuda, builds=True)

@@ -17,6 +17,7 @@ from vyre.adapters.cuda.runtime.modules import ModuleLoader
 from vyre.adapters.cuda.runtime.pipeline import KernelPipeline, launch_limits, refuse_on
 from vyre.adapters.cuda.runtime.slot import Resources
 from vyre.adapters.cuda.runtime.streams import StreamPool
+from vyre.adapters.cuda.runtime.waiting import Clock
 from vyre.adapters.cuda.seam import CudaDriver
 from vyre.adapters.forks import process_lock
 from vyre.adapters.profiling import NullProfiler
@@ -28,7 +29,7 @@ from vyre.domain.launch_costs import Provenance
 from vyre.domain.names import BackendId
 from vyre.ports.bundles import Bundle
 from vyre.ports.interrupts import whole
-from vyre.ports.support import Profiler
+from vyre.ports.support import OF_THE_PROCESS, Profiler, Surroundings
 
 
 class BundlePipeline(KernelPipeline):
@@ -81,7 +82,7 @@ class BundleRunner:
         options: CudaOptions = DEFAULT_OPTIONS,
         *,
         machine_code: bool = True,
-        profiler: Profiler | None = None,
+        surroundings: Surroundings = OF_THE_PROCESS,
     ) -> None:
         """Chooses the code; creates no context.  ``machine_code`` tells whether the driver accepts machine code.
 
@@ -89,7 +90,7 @@ class BundleRunner:
         on it.
         """
         self.bundle: Final = bundle
-        self.device: Final = CudaDevice(driver, options, backend=backend)
+        self.device: Final = CudaDevice(driver, options, backend=backend, clock=Clock(surroundings.now_ns))
         self.chosen: Final[Chosen] = choose(bundle, self.device.facts, machine_code=machine_code)
         memory, pinned = DeviceMemory(self.device), PinnedMemory(self.device)
         streams, self._loader = StreamPool(self.device), ModuleLoader(self.device)
@@ -99,7 +100,7 @@ class BundleRunner:
             self.device, memory, pinned, streams, quarantine, graphs, replays, Conditions(self.device)
         )
         self._slots = SlotPool(self._resources)
-        self._profiler = profiler or NullProfiler()
+        self._profiler = surroundings.profiler or NullProfiler()
         self._interface = bundle.interface
         self._module: tuple[int, LoadedModule] | None = None
         self._lock = process_lock()

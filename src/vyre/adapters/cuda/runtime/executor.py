@@ -239,4 +239,4 @@ class CudaExecutor(PipelineExecutor[CudaPipeline]):
                 pipeline = CudaPipeline(resources, kernels, slots, profiler, program, config)
             return pipeline, pipeline.compilation
 
-        super().__init__(make, kernels.decisions, kernels.discard)
+        super().__init__(make, kernels.decisions, kernels.discard, resources.device.clock.now_ns)

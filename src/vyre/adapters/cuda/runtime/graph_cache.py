@@ -29,7 +29,7 @@ class GraphCache(DeviceMember):
         """Makes an empty cache; ``sink`` receives the decision which graph is evicted."""
         self.device: Final = device
         self._graphs: Final[MemoryCache[int, RecordedGraph]] = MemoryCache(
-            MemoryBudget(BYTES, max(1, device.options.graphs)), sink=sink
+            MemoryBudget(BYTES, max(1, device.options.graphs)), now_ns=device.clock.now_ns, sink=sink
         )
         self._live: dict[int, GraphHandles] = {}
         self._births, self._numbers = count(), count()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -101,8 +100,7 @@ class Chunk:
 
     def take_step(self, ctx: Context) -> Context | None:
         """Counts a loop back-edge of every lane; lanes beyond the budget end."""
-        deadline = self.options.deadline_ns
-        if deadline is not None and time.monotonic_ns() > deadline:
+        if self.options.is_late is not None and self.options.is_late():
             raise DispatchTimeout("the deadline passed inside a loop")
         budget = self.options.step_budget
         if budget is None:

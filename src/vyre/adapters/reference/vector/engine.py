@@ -7,7 +7,6 @@ gives the same bytes whenever the result does not depend on the order of workgro
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -85,7 +84,7 @@ class VectorKernel:
                 continuing: list[list[Context]] = [[] for _ in range(self._loops)]
                 chunk = Chunk(grid, group, along, launch, options, buffers, locals_, continuing, failures, in_phase)
                 self._execute(chunk, grid.root)
-                if options.deadline_ns is not None and time.monotonic_ns() > options.deadline_ns:
+                if options.is_late is not None and options.is_late():
                     raise DispatchTimeout("the deadline passed between workgroups")
         if failures.error is not None:
             raise failures.error

@@ -71,7 +71,7 @@ class CountedLoop:
     def _uniform(self, chunk: Chunk, ctx: Context, start: int, stop: int, step: int) -> None:
         if not step:
             return
-        watched = chunk.options.step_budget is not None or chunk.options.deadline_ns is not None
+        watched = chunk.options.step_budget is not None or chunk.options.is_late is not None
         counter = chunk.locals[self.slot]
         assert counter is not None
         values = range(start, stop, step)

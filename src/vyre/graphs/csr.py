@@ -52,6 +52,6 @@ def compressed_rows(nodes: int, sources: Words, targets: Words, kinds: Bytes) ->
 
 def _begins(differs: npt.NDArray[np.bool_], count: int) -> npt.NDArray[np.bool_]:
     """Returns which of ``count`` sorted elements differ from the one before; the first one does."""
-    found = np.ones(count, np.bool_)
-    found[1:] = differs
-    return found
+    begins = np.ones(count, np.bool_)
+    begins[1:] = differs
+    return begins

@@ -178,5 +178,5 @@ class ClosedEGraph:
                 f"term {shown(term)} is asked for, and {len(self)} were closed, numbered from 0",
                 fix="use the number of a term that was added before the e-graph was closed.",
             )
-        found: np.uint32 = self.classes[term]
-        return found
+        number: np.uint32 = self.classes[term]
+        return number

@@ -98,8 +98,8 @@ def close(
     if count == 0:
         empty = np.zeros(0, np.uint32)
         return ClosedEGraph(graph, plan, empty, 0, None, _rows_of(image, empty, empty, empty))
-    with ExitStack() as held:
-        arrays = _on_device(session, image, plan, held)
+    with ExitStack() as stack:
+        arrays = _on_device(session, image, plan, stack)
         fixed = _rounds(session, arrays, plan, executor, signature_mask)
         rounds, ending = _run(fixed)
         root = arrays["root"].download().view(np.uint32)
@@ -119,8 +119,8 @@ def close(
     return ClosedEGraph(graph, plan, image.labelled(representatives), rounds, ending, canonical)
 
 
-def _on_device(session: Session, image: Image, plan: ClosurePlan, held: ExitStack) -> dict[str, ResidentArray]:
-    """Returns the arrays of the kernels by the names of their parameters; ``held`` closes them."""
+def _on_device(session: Session, image: Image, plan: ClosurePlan, stack: ExitStack) -> dict[str, ResidentArray]:
+    """Returns the arrays of the kernels by the names of their parameters; ``stack`` closes them."""
     count, classes, sides = len(image.operator), image.class_count, len(image.near)
     words = {
         "root": classes + 1,
@@ -142,7 +142,7 @@ def _on_device(session: Session, image: Image, plan: ClosurePlan, held: ExitStac
         **{name: length * _WORD_BYTES for name, length in words.items()},
     }
     return {
-        name: held.enter_context(session.resident(column, label=f"e-graph {name}")) for name, column in columns.items()
+        name: stack.enter_context(session.resident(column, label=f"e-graph {name}")) for name, column in columns.items()
     }
 
 
@@ -157,9 +157,9 @@ def _rounds(
     steps = []
     for wave in plan.waves:
         kernel = _KERNELS[wave.kernel_pass]
-        given: dict[str, Any] = {**arrays, **numbers, "first": wave.first_item}
+        arguments: dict[str, Any] = {**arrays, **numbers, "first": wave.first_item}
         wanted = {buffer.name for buffer in kernel.program.buffers}
-        bound = {name: value for name, value in given.items() if name in wanted}
+        bound = {name: value for name, value in arguments.items() if name in wanted}
         steps.append(Step(kernel.over(wave.item_count), bound))
     return session.fixpoint(steps, changed=arrays["changed"], limit=plan.round_limit, executor=executor)
 

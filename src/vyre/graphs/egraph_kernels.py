@@ -81,25 +81,25 @@ def compress(
 
     ``root`` has one element more than there are classes: whether a row found no slot.
     """
-    at = first + vyre.global_id()
-    if at < len(drop):
-        found = at - drop[at]
-        below = drop[found]
+    node = first + vyre.global_id()
+    if node < len(drop):
+        ancestor = node - drop[node]
+        below = drop[ancestor]
         jumps = 0
         while below != 0 and jumps < JUMPS:
-            found -= below
-            below = drop[found]
+            ancestor -= below
+            below = drop[ancestor]
             jumps += 1
-        root[at] = found
+        root[node] = ancestor
         if below != 0:
             changed[0] = 1
     renew = filed[0] == 0 or gone[0] - forgotten[0] > most_gone
     if renew:
-        place = at
+        place = node
         while place < len(table):
             table[place] = EMPTY
             place += vyre.num_groups() * LANES
-    if at == 0:
+    if node == 0:
         renewed[0] = u32(renew)
         counted[0] = gone[0]
         root[len(drop)] = full[0]
@@ -203,13 +203,13 @@ def match(
     if row >= len(operator) and now == SEEKING:
         now = u32(JOINING)
     if now == SEEKING:
-        at = slot[row]
+        entry = slot[row]
         own = signature[row]
         begin = offset[row]
         arity = offset[row + 1] - begin
         left = len(table)
         while left > 0:
-            seen = table[at]
+            seen = table[entry]
             if seen == EMPTY:
                 break
             if seen == (row + 1 | BID):
@@ -230,9 +230,9 @@ def match(
                         now = u32(JOINING)
                         far[row] = near[leader]
                         break
-            at += 1
-            if at == len(table):
-                at = 0
+            entry += 1
+            if entry == len(table):
+                entry = 0
             left -= 1
         if left == 0:
             if gone[0] == forgotten[0]:
@@ -240,7 +240,7 @@ def match(
                 full[0] = 1
             else:
                 filed[0] = 0
-        slot[row] = at
+        slot[row] = entry
         state[row] = now
         changed[0] = 1
     if now == JOINING:

@@ -52,37 +52,37 @@ class Terms:
 
         Raises ``InvalidInput`` for other types, shapes and numbers, and for a class that has no term.
         """
-        made = cls()
-        found: dict[str, Words] = {
+        terms = cls()
+        columns: dict[str, Words] = {
             "operators": column("operators", operators, np.uint32),
             "offsets": column("offsets", offsets, np.uint32),
             "children": column("children", children, np.uint32),
             "equalities": pairs("equalities", equalities),
         }
-        count = len(found["operators"])
-        _require_offsets(found["offsets"], count, len(found["children"]))
-        made._names = made._numbers = None
+        count = len(columns["operators"])
+        _require_offsets(columns["offsets"], count, len(columns["children"]))
+        terms._names = terms._numbers = None
         if names is not None:
-            for at, name in enumerate(items_of("names", names)):
-                expect(f"names[{at}]", name, str, "a text", InvalidInput)
-            made._names = list(names)
-            made._numbers = {name: number for number, name in enumerate(made._names)}
-            if len(made._numbers) != len(made._names):
+            for index, name in enumerate(items_of("names", names)):
+                expect(f"names[{index}]", name, str, "a text", InvalidInput)
+            terms._names = list(names)
+            terms._numbers = {name: number for number, name in enumerate(terms._names)}
+            if len(terms._numbers) != len(terms._names):
                 raise InvalidInput("two operators have one name", fix="give every operator a name of its own.")
-            if count and found["operators"].max() >= len(made._names):
+            if count and columns["operators"].max() >= len(terms._names):
                 raise InvalidInput(
-                    f"operators holds {found['operators'].max()}, and there are {len(made._names)} name(s)",
+                    f"operators holds {columns['operators'].max()}, and there are {len(terms._names)} name(s)",
                     fix="give a name for every operator, or no names.",
                 )
         if classes is not None:
-            made._classes = column("classes", classes, np.uint32, count).copy()
+            terms._classes = column("classes", classes, np.uint32, count).copy()
         for name in ("children", "equalities"):
-            made._require_classes(name, found[name].ravel(), count)
-        made._operators.frombytes(found["operators"].tobytes())
-        made._offsets = array(_WORD, found["offsets"].tobytes())
-        made._children.frombytes(found["children"].tobytes())
-        made._equalities.frombytes(found["equalities"].tobytes())
-        return made
+            terms._require_classes(name, columns[name].ravel(), count)
+        terms._operators.frombytes(columns["operators"].tobytes())
+        terms._offsets = array(_WORD, columns["offsets"].tobytes())
+        terms._children.frombytes(columns["children"].tobytes())
+        terms._equalities.frombytes(columns["equalities"].tobytes())
+        return terms
 
     def add(self, operator: str, *children: int) -> int:
         """Adds a term, and returns its number.  ``children`` are numbers of earlier terms.
@@ -156,21 +156,21 @@ class Terms:
         return str(number) if self._names is None else self._names[number]
 
     # ---- checking
-    def _require_term(self, given: object, what: str) -> None:
-        if isinstance(given, int | np.integer) and not isinstance(given, bool) and 0 <= given < len(self):
+    def _require_term(self, term: object, what: str) -> None:
+        if isinstance(term, int | np.integer) and not isinstance(term, bool) and 0 <= term < len(self):
             return
         raise InvalidInput(
-            f"{what} is {shown(given)}, and the e-graph has {len(self)} term(s), numbered from 0",
+            f"{what} is {shown(term)}, and the e-graph has {len(self)} term(s), numbered from 0",
             fix="use the numbers that `add` returns, of terms that were added before.",
         )
 
-    def _require_classes(self, name: str, found: Words, count: int) -> None:
-        if len(found) == 0:
+    def _require_classes(self, name: str, classes: Words, count: int) -> None:
+        if len(classes) == 0:
             return
-        missing = ~np.isin(found, self._classes) if self._classes is not None else found >= count
+        missing = ~np.isin(classes, self._classes) if self._classes is not None else classes >= count
         if missing.any():
             raise InvalidInput(
-                f"{name} holds the class {found[np.argmax(missing)]}, which no term has",
+                f"{name} holds the class {classes[np.argmax(missing)]}, which no term has",
                 fix="use classes of terms; without `classes`, term t is class t.",
             )
 

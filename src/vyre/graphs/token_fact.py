@@ -61,13 +61,13 @@ class FactGraph:
         Raises ``InvalidInput`` for an id that no node has, and for anything but a column of whole numbers.
         """
         wanted: Words = column(name, ids, np.uint32)
-        found = np.searchsorted(self.node_ids, wanted)
-        known = found < self.nodes
-        known[known] = self.node_ids[found[known]] == wanted[known]
+        places = np.searchsorted(self.node_ids, wanted)
+        known = places < self.nodes
+        known[known] = self.node_ids[places[known]] == wanted[known]
         if not known.all():
             unknown = int(wanted[np.argmin(known)])
             raise InvalidInput(f"{name} holds {unknown}, and no node has this id", fix="pass ids of the graph's nodes.")
-        return found.astype(np.uint32)
+        return places.astype(np.uint32)
 
     def __repr__(self) -> str:
         return f"<FactGraph of {self.nodes} nodes and {self.edges} edges>"
@@ -111,7 +111,7 @@ def fact_graph(
     if from_ids.size > U32_MAX:
         raise InvalidInput(f"{from_ids.size} edges", fix=f"pass at most {U32_MAX}.")
     kinds = _kinds("edge_kinds", edge_kinds, EDGE_RANK, from_ids.size, MOST_KINDS)
-    found = FactGraph(
+    graph = FactGraph(
         node_ids=node_ids,
         node_kinds=_kinds("node_kinds", node_kinds, NODE_RANK, ids.size, 256)[order],
         payload_offsets=offsets[order],
@@ -120,12 +120,12 @@ def fact_graph(
         payload=slab,
     )
     if not _are_places(node_ids):
-        from_ids, to_ids = found.places_of(from_ids, "sources"), found.places_of(to_ids, "targets")
+        from_ids, to_ids = graph.places_of(from_ids, "sources"), graph.places_of(to_ids, "targets")
     else:
-        _check_ends(found, from_ids, to_ids)
+        _check_ends(graph, from_ids, to_ids)
     rows = compressed_rows(ids.size, from_ids, to_ids, kinds)
     return FactGraph(
-        found.node_ids, found.node_kinds, found.payload_offsets, found.payload_lengths, rows, found.payload
+        graph.node_ids, graph.node_kinds, graph.payload_offsets, graph.payload_lengths, rows, graph.payload
     )
 
 
@@ -134,11 +134,11 @@ def kinds_mask(along: Kinds | None) -> int:
     if along is None:
         return ALL_KINDS
     is_number = whole_number(along) is not None
-    given: list[Any] = [along] if is_number or isinstance(along, EdgeKind | int) else list(items_of("along", along))
-    if not given:
+    kinds: list[Any] = [along] if is_number or isinstance(along, EdgeKind | int) else list(items_of("along", along))
+    if not kinds:
         raise InvalidInput("along names no kind of edges", fix="name at least one, or pass None for all.")
     mask = 0
-    for kind in given:
+    for kind in kinds:
         number = EDGE_RANK[kind] if isinstance(kind, EdgeKind) else whole_number(kind)
         if number is None or not 0 <= number < MOST_KINDS:
             raise InvalidInput(
@@ -156,8 +156,8 @@ def _ids(nodes: int | npt.ArrayLike) -> Words:
         if not 0 <= number < U32_MAX:
             raise InvalidInput(f"nodes={shown(nodes)}", fix=f"pass a number from 0 to {U32_MAX - 1}.")
         return np.arange(number, dtype=np.uint32)
-    found: Words = column("nodes", nodes, np.uint32)
-    return found
+    ids: Words = column("nodes", nodes, np.uint32)
+    return ids
 
 
 def _are_places(node_ids: Words) -> bool:
@@ -174,13 +174,13 @@ def _check_ends(graph: FactGraph, *ends: Words) -> None:
 def _slab(payload: bytes | npt.ArrayLike) -> Bytes:
     if isinstance(payload, bytes | bytearray | memoryview):
         return np.frombuffer(bytes(payload), np.uint8)
-    found: Bytes = column("payload", payload, np.uint8)
-    return found
+    slab: Bytes = column("payload", payload, np.uint8)
+    return slab
 
 
-def _payload_column(name: str, given: npt.ArrayLike | None, nodes: int) -> Longs:
-    found: Longs = np.zeros(nodes, np.uint64) if given is None else column(name, given, np.uint64, nodes)
-    return found
+def _payload_column(name: str, values: npt.ArrayLike | None, nodes: int) -> Longs:
+    longs: Longs = np.zeros(nodes, np.uint64) if values is None else column(name, values, np.uint64, nodes)
+    return longs
 
 
 def _check_payloads(ids: Words, offsets: Longs, lengths: Longs, slab: int) -> None:
@@ -199,20 +199,20 @@ def _check_payloads(ids: Words, offsets: Longs, lengths: Longs, slab: int) -> No
         )
 
 
-def _kinds(name: str, given: Any, rank: Mapping[Any, int], count: int, most: int) -> Bytes:
+def _kinds(name: str, kinds: Any, rank: Mapping[Any, int], count: int, most: int) -> Bytes:
     """Returns a column of kinds, from one kind for all, or one for each; kinds are members of an enum or numbers."""
-    if isinstance(given, Enum):
-        given = rank.get(given, given)
-    if not isinstance(given, np.ndarray) and (number := whole_number(given)) is not None:
+    if isinstance(kinds, Enum):
+        kinds = rank.get(kinds, kinds)
+    if not isinstance(kinds, np.ndarray) and (number := whole_number(kinds)) is not None:
         if not 0 <= number < most:
-            raise InvalidInput(f"{name}={given}", fix=f"pass a number from 0 to {most - 1}.")
+            raise InvalidInput(f"{name}={kinds}", fix=f"pass a number from 0 to {most - 1}.")
         return np.full(count, number, np.uint8)
-    if not isinstance(given, np.ndarray):
-        given = [rank[kind] if isinstance(kind, Enum) and kind in rank else kind for kind in items_of(name, given)]
-        wrong = next((kind for kind in given if not isinstance(kind, int | np.integer) or isinstance(kind, bool)), None)
+    if not isinstance(kinds, np.ndarray):
+        kinds = [rank[kind] if isinstance(kind, Enum) and kind in rank else kind for kind in items_of(name, kinds)]
+        wrong = next((kind for kind in kinds if not isinstance(kind, int | np.integer) or isinstance(kind, bool)), None)
         if wrong is not None:
             raise InvalidInput(f"{name} holds {kind_of(wrong)}", fix="pass kinds of this column, or numbers.")
-    found: Bytes = column(name, given, np.uint8, count)
-    if found.size and int(found.max()) >= most:
-        raise InvalidInput(f"{name} holds {int(found.max())}", fix=f"pass numbers from 0 to {most - 1}.")
-    return found
+    codes: Bytes = column(name, kinds, np.uint8, count)
+    if codes.size and int(codes.max()) >= most:
+        raise InvalidInput(f"{name} holds {int(codes.max())}", fix=f"pass numbers from 0 to {most - 1}.")
+    return codes

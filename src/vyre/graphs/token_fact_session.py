@@ -124,11 +124,11 @@ class FactSession(Closing):
         rows = graph.rows
         columns: dict[str, npt.NDArray[Any]] = {"rows": rows.rows, "targets": rows.targets, "edge_kinds": rows.kinds}
         columns |= {"node_kinds": graph.node_kinds, "payload": graph.payload}
-        with self._held.pop_all() as made:
+        with self._held.pop_all() as stack:
             self.arrays: Final[Mapping[str, ResidentArray]] = {
-                name: made.enter_context(session.resident(each, label=name)) for name, each in columns.items()
+                name: stack.enter_context(session.resident(each, label=name)) for name, each in columns.items()
             }
-            self._held = made.pop_all()
+            self._held = stack.pop_all()
         self._counters = UploadReuse(cold_uploads=1, upload_bytes=graph.nbytes)
 
     @property
@@ -146,9 +146,9 @@ class FactSession(Closing):
         """
         with self._lock, sealed:
             self._check_open()
-            made = FrontierAnalysis(self, tuple(items_of("queries", queries)), executor)
-            self._held.callback(made.close)
-            return made
+            analysis = FrontierAnalysis(self, tuple(items_of("queries", queries)), executor)
+            self._held.callback(analysis.close)
+            return analysis
 
     def reach(self, sources: npt.ArrayLike, along: Kinds | None = None, *, levels: int | None = None) -> Reached:
         """Returns how far each node is from the nearest of ``sources``, which are ids, over edges of the given kinds.
@@ -165,8 +165,8 @@ class FactSession(Closing):
             self._check_open()
             if typed not in self._usual:
                 self._usual[typed] = self.analysis([FrontierQuery("reach", along=mask_kinds(mask))])
-            found = self._usual[typed]._run({"reach": sources}, levels, ("reach",), {"reach": mask})
-            return Reached(found.distances["reach"], found.runs[0] if found.runs else None)
+            distances = self._usual[typed]._run({"reach": sources}, levels, ("reach",), {"reach": mask})
+            return Reached(distances.distances["reach"], distances.runs[0] if distances.runs else None)
 
     def components(self, along: Kinds | None = None) -> Components:
         """Returns the components of the graph, where edges of the given kinds, or all, lead both ways.
@@ -210,8 +210,8 @@ class FactSession(Closing):
         avoided = seen.avoided_upload_bytes + self.graph.nbytes
         self._counters = seen._replace(warm_reuses=seen.warm_reuses + 1, avoided_upload_bytes=avoided)
 
-    def _zeros(self, held: ExitStack, label: str, count: int, dtype: type[np.unsignedinteger[Any]]) -> ResidentArray:
-        return held.enter_context(self._session.resident(np.zeros(count, dtype), label=label))
+    def _zeros(self, stack: ExitStack, label: str, count: int, dtype: type[np.unsignedinteger[Any]]) -> ResidentArray:
+        return stack.enter_context(self._session.resident(np.zeros(count, dtype), label=label))
 
     def _edges(self) -> Arrays:
         return {name: self.arrays[name] for name in ("rows", "targets", "edge_kinds")}
@@ -357,17 +357,17 @@ class FrontierAnalysis:
     # ---------------------------------------------------------------- preparing
     def _prepare(self, executor: ExecutorName | None) -> None:
         facts = self._facts
-        with self._held.pop_all() as held:
+        with self._held.pop_all() as stack:
             self.plan = plan = self._planned()
             groups = plan.groups
             for query in self.queries:
-                self._distances[query.name] = facts._zeros(held, query.name, facts.graph.nodes, np.uint32)
-            slots = [self._slot(held) for _ in range(max(map(len, groups)))]
-            changed = facts._zeros(held, "changed", 1, np.uint32)
+                self._distances[query.name] = facts._zeros(stack, query.name, facts.graph.nodes, np.uint32)
+            slots = [self._slot(stack) for _ in range(max(map(len, groups)))]
+            changed = facts._zeros(stack, "changed", 1, np.uint32)
             self._groups += [
                 self._group([self.queries[place] for place in group], slots, changed, executor) for group in groups
             ]
-            self._held = held.pop_all()
+            self._held = stack.pop_all()
 
     def _planned(self) -> AnalysisPlan:
         """Decides which queries run together: of a wave, as many as the budget holds.  Raises ``PlanError``."""
@@ -394,17 +394,17 @@ class FrontierAnalysis:
         )
         return AnalysisPlan(groups, beside + frontier * max(map(len, groups)))
 
-    def _slot(self, held: ExitStack) -> Arrays:
+    def _slot(self, stack: ExitStack) -> Arrays:
         """Returns the memory of one frontier; queries of different groups use it one after the other."""
         nodes, zeros = self._facts.graph.nodes, self._facts._zeros
         blocks = _blocks(nodes)
         return {
-            "request": zeros(held, "request", kernels.HEADER + nodes, np.uint32),
-            "marks": zeros(held, "marks", nodes, np.uint8),
-            "live": zeros(held, "live", blocks, np.uint32),
-            "woken": zeros(held, "woken", blocks, np.uint32),
-            "fresh": zeros(held, "fresh", blocks, np.uint32),
-            "depth": zeros(held, "depth", 1, np.uint32),
+            "request": zeros(stack, "request", kernels.HEADER + nodes, np.uint32),
+            "marks": zeros(stack, "marks", nodes, np.uint8),
+            "live": zeros(stack, "live", blocks, np.uint32),
+            "woken": zeros(stack, "woken", blocks, np.uint32),
+            "fresh": zeros(stack, "fresh", blocks, np.uint32),
+            "depth": zeros(stack, "depth", 1, np.uint32),
         }
 
     def _group(

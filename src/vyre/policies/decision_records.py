@@ -86,10 +86,10 @@ def record_of(decision: Decision, version_of: Callable[[Policy], str]) -> Decisi
     """
     bound = inspect.signature(decision.policy).bind(*decision.arguments)
     bound.apply_defaults()
-    given = {name: to_json(value) for name, value in bound.arguments.items()}
+    arguments = {name: to_json(value) for name, value in bound.arguments.items()}
     tunable = _thresholds(decision.policy)
-    inputs = {name: value for name, value in given.items() if name not in tunable}
-    thresholds = {name: value for name, value in given.items() if name in tunable}
+    inputs = {name: value for name, value in arguments.items() if name not in tunable}
+    thresholds = {name: value for name, value in arguments.items() if name in tunable}
     return DecisionRecord(decision.name, version_of(decision.policy), inputs, thresholds, _answer(decision.verdict))
 
 
@@ -113,14 +113,14 @@ def to_lines(decisions: Iterable[Decision], version_of: Callable[[Policy], str])
 
 def from_lines(text: str) -> tuple[DecisionRecord, ...]:
     """Parses the output of ``to_lines``.  Raises ``MalformedJson``, which names the line, for anything else."""
-    found = []
+    records = []
     for number, line in enumerate(text.removesuffix("\n").split("\n") if text else (), 1):
         try:
-            found.append(DecisionRecord.from_text(line))
+            records.append(DecisionRecord.from_text(line))
         except MalformedJson as error:
             message = error.message.removeprefix(f"{error.path}: ")
             raise MalformedJson(message, fix=_FIX, path=f"line {number} {error.path}") from None
-    return tuple(found)
+    return tuple(records)
 
 
 # ---- replay
@@ -205,15 +205,15 @@ def replay(record: DecisionRecord, find: Callable[[str], Known | None]) -> Repla
 def _arguments(policy: Policy, record: DecisionRecord) -> dict[str, Any]:
     hints = get_type_hints(policy)
     tunable = _thresholds(policy)
-    found = {}
-    for part, given in (("inputs", record.inputs), ("thresholds", record.thresholds)):
+    arguments = {}
+    for part, values in (("inputs", record.inputs), ("thresholds", record.thresholds)):
         expected = [
             name for name in inspect.signature(policy).parameters if (name in tunable) is (part == "thresholds")
         ]
-        if given.keys() != set(expected):
+        if values.keys() != set(expected):
             raise MalformedJson(f"it takes {', '.join(expected) or 'nothing'}", fix=_FIX, path=f"$.{part}")
-        found.update({name: from_json(hints[name], given[name], f"$.{part}.{name}") for name in expected})
-    return found
+        arguments.update({name: from_json(hints[name], values[name], f"$.{part}.{name}") for name in expected})
+    return arguments
 
 
 def _again(policy: Policy, arguments: dict[str, Any]) -> Json:

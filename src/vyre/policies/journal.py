@@ -57,17 +57,17 @@ def decide(sink: DecisionSink | None, policy: Callable[[*Arguments], T], *argume
     """
     if sink is None:
         return policy(*arguments)
-    held: Any = arguments
-    for given in arguments:
-        if isinstance(given, list) or hasattr(given, "__next__"):
-            held = tuple(tuple(each) if isinstance(each, list | Iterator) else each for each in arguments)
+    kept: Any = arguments
+    for argument in arguments:
+        if isinstance(argument, list) or hasattr(argument, "__next__"):
+            kept = tuple(tuple(each) if isinstance(each, list | Iterator) else each for each in arguments)
             break
     try:
-        verdict = policy(*held)
+        verdict = policy(*kept)
     except VyreError as refusal:
-        sink.note(Decision(policy, held, refusal))
+        sink.note(Decision(policy, kept, refusal))
         raise
-    sink.note(Decision(policy, held, verdict))
+    sink.note(Decision(policy, kept, verdict))
     return verdict
 
 
@@ -113,6 +113,6 @@ def verdict_label(verdict: object) -> str:
     label: str | None = getattr(verdict, "label", None)
     if label is not None:
         return label
-    held = (getattr(verdict, f.name) for f in fields(verdict)) if is_dataclass(verdict) else ()
-    chosen = next((value for value in (verdict, *held) if isinstance(value, Enum)), None)
+    values = (getattr(verdict, f.name) for f in fields(verdict)) if is_dataclass(verdict) else ()
+    chosen = next((value for value in (verdict, *values) if isinstance(value, Enum)), None)
     return type(verdict).__name__ if chosen is None else chosen.name.lower()

@@ -39,9 +39,9 @@ def let_collect() -> None:
 
 
 def _in_child() -> None:
-    _HOLDS.lock, held = threading.Lock(), _HOLDS.count
+    _HOLDS.lock, count = threading.Lock(), _HOLDS.count
     _HOLDS.count = 0
-    if held and _HOLDS.collected:
+    if count and _HOLDS.collected:
         gc.enable()
 
 

@@ -25,10 +25,10 @@ def config_fields(config: DispatchConfig) -> Fields:
     return tuple((name, _plain(getattr(config, name))) for name in names)
 
 
-def config_of(given: Fields) -> DispatchConfig:
+def config_of(entries: Fields) -> DispatchConfig:
     """Returns the config of ``config_fields``.  Raises ``InvalidConfig`` for anything else."""
-    values: dict[str, Any] = dict(given)
-    if len(values) != len(given) or not values.keys() <= _NAMES:
+    values: dict[str, Any] = dict(entries)
+    if len(values) != len(entries) or not values.keys() <= _NAMES:
         raise InvalidConfig("a recorded config names a field twice, or one that does not exist", fix=_FIX)
     try:
         for name, mode in _MODES.items():

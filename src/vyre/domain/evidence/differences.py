@@ -57,16 +57,16 @@ class Returned(NamedTuple):
             if binding.buffer.name in content
         )
 
-    def difference(self, found: bytes) -> Difference:
-        """Returns the first difference of ``found`` from this content; they are not equal."""
-        at, size = first_difference(self.content, found), self.element_bytes
-        first = at - at % size
-        was, is_ = (side[first : first + size][::-1].hex() for side in (self.content, found))
-        return Difference(self.slot, self.buffer, (self.start + at) // size, self.start + at, was, is_)
+    def difference(self, content: bytes) -> Difference:
+        """Returns the first difference of ``content`` from this content; they are not equal."""
+        offset, size = first_difference(self.content, content), self.element_bytes
+        first = offset - offset % size
+        was, is_ = (side[first : first + size][::-1].hex() for side in (self.content, content))
+        return Difference(self.slot, self.buffer, (self.start + offset) // size, self.start + offset, was, is_)
 
 
-def differences(expected: tuple[Returned, ...], found: tuple[Returned, ...]) -> Iterator[Difference]:
+def differences(expected: tuple[Returned, ...], actual: tuple[Returned, ...]) -> Iterator[Difference]:
     """Yields the first difference of every buffer that differs; both sides have the same buffers, in the same order."""
-    for right, wrong in zip(expected, found, strict=True):
+    for right, wrong in zip(expected, actual, strict=True):
         if right.content != wrong.content:
             yield right.difference(wrong.content)

@@ -119,19 +119,19 @@ def failure_from(data: bytes) -> Failure:
     """Returns the failure that ``failure_bytes`` wrote.  Raises ``MalformedJson`` for anything else."""
     try:
         text = data.decode("ascii")
-        found: Failure = from_json(Failure, parse(text))
+        failure: Failure = from_json(Failure, parse(text))
     except UnicodeDecodeError:
         raise MalformedJson("a recorded error is no ASCII text", fix=_FIX) from None
     except NotStrictJson as error:
         raise MalformedJson(f"a recorded error {error}", fix=_FIX) from None
-    expected = _CLASSES[type(found.cause)]
-    if (found.error, found.code) != (expected.__name__, expected.code) or canonical(to_json(found)) != text:
+    expected = _CLASSES[type(failure.cause)]
+    if (failure.error, failure.code) != (expected.__name__, expected.code) or canonical(to_json(failure)) != text:
         raise MalformedJson("a recorded error has the class or code of another, or another form", fix=_FIX)
-    return found
+    return failure
 
 
-def _elements(found: RacesFound) -> frozenset[tuple[str, int]]:
-    return frozenset((race.buffer, race.element) for race in found.races)
+def _elements(races: RacesFound) -> frozenset[tuple[str, int]]:
+    return frozenset((race.buffer, race.element) for race in races.races)
 
 
 def _race(race: DataRace) -> RecordedRace:

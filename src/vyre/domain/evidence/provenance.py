@@ -106,9 +106,9 @@ def _fields(files: Iterable[SourceFile]) -> Iterable[tuple[bytes, bytes]]:
 def _digest(fields: Iterable[tuple[bytes, bytes]]) -> str:
     from blake3 import blake3
 
-    found = blake3()
+    hasher = blake3()
     for field in fields:
         for part in field:
-            found.update(len(part).to_bytes(8, "little"))
-            found.update(part)
-    return found.hexdigest()
+            hasher.update(len(part).to_bytes(8, "little"))
+            hasher.update(part)
+    return hasher.hexdigest()

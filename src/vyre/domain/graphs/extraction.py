@@ -81,8 +81,8 @@ def term(classes: Alternatives, root: int, chosen: dict[int, int]) -> list[int]:
     return list(finished)
 
 
-def _price(classes: Alternatives, found: list[int], chosen: dict[int, int]) -> int:
-    return sum(classes.own[c][chosen[c]] for c in found)
+def _price(classes: Alternatives, members: list[int], chosen: dict[int, int]) -> int:
+    return sum(classes.own[c][chosen[c]] for c in members)
 
 
 def exchange(classes: Alternatives, root: int, chosen: dict[int, int]) -> int:
@@ -90,11 +90,11 @@ def exchange(classes: Alternatives, root: int, chosen: dict[int, int]) -> int:
 
     Each trial is O(term).  The exchanges need no cap because each reduces the cost.
     """
-    found = term(classes, root, chosen)
-    cost, before = _price(classes, found, chosen), -1
+    members = term(classes, root, chosen)
+    cost, before = _price(classes, members, chosen), -1
     while cost != before:
         before = cost
-        for c in found:
+        for c in members:
             best = chosen[c]
             for n in range(len(classes.own[c])):
                 chosen[c] = n
@@ -102,7 +102,7 @@ def exchange(classes: Alternatives, root: int, chosen: dict[int, int]) -> int:
                 if trial and _price(classes, trial, chosen) < cost:
                     cost, best = _price(classes, trial, chosen), n
             chosen[c] = best
-        found = term(classes, root, chosen)
+        members = term(classes, root, chosen)
     return classes.total(cost)
 
 
@@ -111,9 +111,9 @@ def search(classes: Alternatives, root: int, chosen: dict[int, int], steps: int)
 
     It ends after ``steps`` choices of a node with the cheapest term that it met; ``chosen`` must be a term.
     """
-    found = _Search(classes, root, chosen, steps)
-    chosen |= found.best
-    return classes.total(found.cost)
+    explored = _Search(classes, root, chosen, steps)
+    chosen |= explored.best
+    return classes.total(explored.cost)
 
 
 class _Search:

@@ -71,8 +71,8 @@ def panel(title: object, *parts: Html) -> Html:
 
 
 def _row(cells: Sequence[object]) -> str:
-    found = "".join([f'<td style="{_CELL}">{_cell(cell)}</td>' for cell in cells])
-    return f"<tr>{found}</tr>"
+    joined = "".join([f'<td style="{_CELL}">{_cell(cell)}</td>' for cell in cells])
+    return f"<tr>{joined}</tr>"
 
 
 def _cell(value: object) -> str:

@@ -64,7 +64,7 @@ class Reach:
 
 
 def _with(sizes: Dim3, axis: int, size: int) -> Dim3:
-    x, y, z = (size if at == axis else old for at, old in enumerate(sizes))
+    x, y, z = (size if index == axis else old for index, old in enumerate(sizes))
     return x, y, z
 
 
@@ -119,10 +119,10 @@ class Lanes:
         other reasons.
         """
         key = id(expr)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._find(expr)
-        return found
+        axes = self._known.get(key)
+        if axes is None:
+            axes = self._known[key] = self._find(expr)
+        return axes
 
     def _find(self, expr: ir.Expr) -> int:
         if type(expr) in ir.OF_LANES:

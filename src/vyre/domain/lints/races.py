@@ -22,12 +22,12 @@ _DEPTH: Final = 8
 
 def one_element(stmt: Store, lanes: Lanes, reach: Reach) -> str | None:
     """Returns a message if several lanes of a workgroup store different values to one element, else None."""
-    at = lanes.differs(stmt.index)
-    if at & UNKNOWN:
+    axes = lanes.differs(stmt.index)
+    if axes & UNKNOWN:
         return None
     value = lanes.differs(stmt.value)
     for axis, name in enumerate(_AXES):
-        if not at & 1 << axis and value & 1 << axis and reach.lanes(axis) > 1:
+        if not axes & 1 << axis and value & 1 << axis and reach.lanes(axis) > 1:
             return f"lanes that differ along {name} store their own values to one element of `{stmt.buffer}`"
     return None
 
@@ -61,10 +61,10 @@ def near_races(flow: IndexFlow, sizes: Dim3) -> Iterator[NearRace]:
         for (_, form), events in groups.items():
             strides = axes.strides(form) if len(events) > 1 else ()
             if strides:
-                for at, event in enumerate(events[:_MOST]):
+                for index, event in enumerate(events[:_MOST]):
                     if event.step is Step.STORE:
-                        loads = [other for other in events[at + 1 : _MOST] if other.step is Step.LOAD]
-                        yield from _near(event, [*events[:at], *loads], strides)
+                        loads = [other for other in events[index + 1 : _MOST] if other.step is Step.LOAD]
+                        yield from _near(event, [*events[:index], *loads], strides)
 
 
 def _near(event: Event, others: list[Event], strides: Strides) -> Iterator[NearRace]:
@@ -100,24 +100,24 @@ class _Axes:
 
     def strides(self, form: Form) -> Strides:
         """Returns the axes along which neighbouring lanes are a constant number of elements apart, and that number."""
-        found = []
+        strides = []
         for atom, stride in form.terms:
             axis = self._lanes.get(atom)
             if axis is None:
                 continue
             others = [self._of(other) for other, _ in form.terms if other is not atom]
             if not any(bits & (1 << axis | UNKNOWN) for bits in others):
-                found.append((axis, stride))
-        return tuple(found)
+                strides.append((axis, stride))
+        return tuple(strides)
 
     def _of(self, atom: Atom, depth: int = _DEPTH) -> int:
-        found = self._known.get(atom)
-        if found is None:
+        axes = self._known.get(atom)
+        if axes is None:
             if atom.left is None or atom.right is None or depth == 0:
                 return UNKNOWN
             operands = [term for value in (atom.left, atom.right) for term, _ in value.form.terms]
-            found = 0
+            axes = 0
             for operand in operands:
-                found |= self._of(operand, depth - 1)
-            self._known[atom] = found
-        return found
+                axes |= self._of(operand, depth - 1)
+            self._known[atom] = axes
+        return axes

@@ -258,8 +258,8 @@ class _Planner:
             self._release(branch.select)
         return _Guarded(registers[0], when_true, when_false, registers[1], registers[2], self._register[branch.select])
 
-    def _dies(self, value: int, at: int) -> bool:
-        return self._last_use[value] == at and self._register[value] >= self._first_work
+    def _dies(self, value: int, step: int) -> bool:
+        return self._last_use[value] == step and self._register[value] >= self._first_work
 
     def _allocate(self, index: int) -> int:
         dtype = _DTYPE[self._program.steps[index].kind]

@@ -74,12 +74,12 @@ class DrainForm:
         import numpy as np
 
         words = {self.control: self.control_words, self.more: 1, **self.others}
-        found: dict[str, Words] = {name: np.zeros(count, np.uint32) for name, count in words.items()}
-        found[self.totals] = np.zeros(len(TOTALS), np.uint64)
-        self._fill(found, items, slots, used)
-        return found
+        arrays: dict[str, Words] = {name: np.zeros(count, np.uint32) for name, count in words.items()}
+        arrays[self.totals] = np.zeros(len(TOTALS), np.uint64)
+        self._fill(arrays, items, slots, used)
+        return arrays
 
-    def _fill(self, found: dict[str, Words], items: Words, slots: int, used: int) -> None:
+    def _fill(self, arrays: dict[str, Words], items: Words, slots: int, used: int) -> None:
         """Adds the slots, and the words that are not 0."""
         raise NotImplementedError
 

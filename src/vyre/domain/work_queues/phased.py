@@ -103,10 +103,10 @@ class PhasedForm(DrainForm):
     control_words: ClassVar[int] = _CONTROL_WORDS
     left_over: ClassVar[int] = PENDING
 
-    def _fill(self, found: dict[str, Words], items: Words, slots: int, used: int) -> None:
-        found[self.queue] = items
-        found[self.control][_INITIAL_ROOM] = slots
-        found[tuple(self.others)[-1]][0] = items.size
+    def _fill(self, arrays: dict[str, Words], items: Words, slots: int, used: int) -> None:
+        arrays[self.queue] = items
+        arrays[self.control][_INITIAL_ROOM] = slots
+        arrays[tuple(self.others)[-1]][0] = items.size
 
 
 class PhasedDraining(Draining):
@@ -163,8 +163,8 @@ class PhasedDraining(Draining):
 
     def _wrapped(self, place: str) -> str:
         """Returns the text of a slot of the ring, for a place below twice its length."""
-        at, length = place.format(**self._names), f"len({self._names['queue']})"
-        return f"select({at} < {length}, {at}, {at} - {length})"
+        slot, length = place.format(**self._names), f"len({self._names['queue']})"
+        return f"select({slot} < {length}, {slot}, {slot} - {length})"
 
     def _reserved(self, node: Atomic, phase: int) -> Expr:
         return replace(node, buffer=self._counter(phase), index=u32(0), ordering=Ordering.RELAXED)
@@ -173,8 +173,8 @@ class PhasedDraining(Draining):
         """Returns a store to the ring, if there is room, which keeps the loop going after the last phase of a round."""
         names = self._names
         slot, length = Var(names["slot"]), BufferLength(names["queue"])
-        at = Binary(BinaryOp.ADD, Var(names["tail"]), slot)
-        wrapped = Select(Binary(BinaryOp.LT, at, length), at, Binary(BinaryOp.SUB, at, length))
+        index = Binary(BinaryOp.ADD, Var(names["tail"]), slot)
+        wrapped = Select(Binary(BinaryOp.LT, index, length), index, Binary(BinaryOp.SUB, index, length))
         then: list[Stmt] = [Store(names["queue"], wrapped, node.value, loc=node.loc)]
         if phase == _PHASES - 1:
             more = Store(names["more"], u32(0), u32(1))

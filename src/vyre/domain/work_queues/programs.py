@@ -19,9 +19,9 @@ def drain_program(program: Program, roles: QueueRoles, *, ring: bool) -> DrainFo
     """
     check_rules(program).raise_if_invalid()
     program = without_calls(program)
-    found = (
+    reason = (
         obstacle(program, roles) or order_obstacle(program, roles) or (written_loads(program, roles) if ring else None)
     )
-    if found is not None:
-        return found
+    if reason is not None:
+        return reason
     return (RingDraining if ring else PhasedDraining)(program, roles).form()

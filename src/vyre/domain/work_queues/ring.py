@@ -147,15 +147,15 @@ class RingForm(DrainForm):
     control_words: ClassVar[int] = _CONTROL_WORDS
     left_over: ClassVar[int] = _LEFT_OVER
 
-    def _fill(self, found: dict[str, Words], items: Words, slots: int, used: int) -> None:
+    def _fill(self, arrays: dict[str, Words], items: Words, slots: int, used: int) -> None:
         import numpy as np
 
         words = np.zeros(min(max(used, items.size), slots), np.uint64)
         places = np.arange(1, items.size + 1, dtype=np.uint64)
         words[: items.size] = (places << np.uint64(32)) | items
-        found[self.queue] = words
+        arrays[self.queue] = words
         (places_name,) = self.others
-        found[places_name][_TAIL] = items.size
+        arrays[places_name][_TAIL] = items.size
 
 
 class RingDraining(Draining):
@@ -193,8 +193,8 @@ class RingDraining(Draining):
         """Returns what stores an item with its number, if its slot is free, and keeps the rounds going."""
         names = self._names
         (region,) = (stmt for stmt in self._push_text.body if isinstance(stmt, Region))
-        given = (Let(names["slot"], node.index, loc=node.loc), Let(names["item"], node.value, loc=node.loc))
-        return Block((*given, *region.body))
+        lets = (Let(names["slot"], node.index, loc=node.loc), Let(names["item"], node.value, loc=node.loc))
+        return Block((*lets, *region.body))
 
 
 def _with_room(node: Any) -> Any:

@@ -88,7 +88,7 @@ def explain_miss(wanted: ArtifactKey, stored: Iterable[ArtifactKey]) -> Miss:
         what = Reason("never seen: no {} of program {} is stored", (wanted.kind.value, wanted.program.hex()[:16]))
         return Miss(MissCause.NEVER_SEEN, (), what)
     compared = [(changes_between(key, wanted), key) for key in neighbours]
-    changes, _ = min(compared, key=lambda found: (len(found[0]), found[1].encode()))
+    changes, _ = min(compared, key=lambda pair: (len(pair[0]), pair[1].encode()))
     if not changes:
         return Miss(MissCause.UNUSABLE, (), Reason("unusable: stored under this key, but it could not be read"))
     listed = "; ".join(map(str, changes[:LISTED]))
@@ -101,7 +101,7 @@ def explain_miss(wanted: ArtifactKey, stored: Iterable[ArtifactKey]) -> Miss:
 
 def changes_between(stored: ArtifactKey, wanted: ArtifactKey) -> tuple[FieldChange, ...]:
     """Returns all differences between two keys, in the order of the fields and then of the parts' names."""
-    found: list[FieldChange] = []
+    differences: list[FieldChange] = []
     for field in stored.differences(wanted):
         before, after = parts_of(stored, field), parts_of(wanted, field)
         changes = [
@@ -110,8 +110,8 @@ def changes_between(stored: ArtifactKey, wanted: ArtifactKey) -> tuple[FieldChan
             if before.get(part) != after.get(part)
         ]
         # Values whose texts are the same differ nevertheless.
-        found += changes or [FieldChange(field, "", *(_raw(getattr(key, field)) for key in (stored, wanted)))]
-    return tuple(found)
+        differences += changes or [FieldChange(field, "", *(_raw(getattr(key, field)) for key in (stored, wanted)))]
+    return tuple(differences)
 
 
 def parts_of(key: ArtifactKey, field: str) -> dict[str, str]:

@@ -116,8 +116,8 @@ def least_worth(inputs: EvictionInputs) -> LeastWorth:
         raise InvalidField(record="EvictionInputs", field="candidates", value=(), expected="at least one entry")
     order = [(candidate.priority, -candidate.age, place) for place, candidate in enumerate(inputs.candidates)]
     priority, _, place = min(order)
-    found = inputs.candidates[place]
-    seen = (found.cost_ns, found.nbytes, found.frequency, found.age, inputs.held)
+    evicted = inputs.candidates[place]
+    seen = (evicted.cost_ns, evicted.nbytes, evicted.frequency, evicted.age, inputs.held)
     why = Reason("{} ns for {} bytes, asked for {} time(s) and last {} request(s) ago, weighs least of {}", seen)
     return LeastWorth(place, priority, why)
 

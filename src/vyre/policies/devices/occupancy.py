@@ -328,18 +328,18 @@ def _failures(
     device: DeviceEnvelope, threads: int, shared: int, cooperative: bool
 ) -> tuple[ThreadsPerBlock | SharedMemory | CooperativeLaunch, ...]:
     """Returns what is wrong with a block of so many threads and bytes of shared memory."""
-    found: list[ThreadsPerBlock | SharedMemory | CooperativeLaunch] = []
+    failures: list[ThreadsPerBlock | SharedMemory | CooperativeLaunch] = []
     if threads > device.max_threads_per_block:
-        found.append(ThreadsPerBlock(threads, device.max_threads_per_block))
+        failures.append(ThreadsPerBlock(threads, device.max_threads_per_block))
     if shared > device.shared_memory_per_block_bytes:
-        found.append(SharedMemory(shared, device.shared_memory_per_block_bytes))
+        failures.append(SharedMemory(shared, device.shared_memory_per_block_bytes))
     if cooperative and not device.supports_cooperative_launch:
-        found.append(CooperativeLaunch())
-    return tuple(found)
+        failures.append(CooperativeLaunch())
+    return tuple(failures)
 
 
 def _limit_failures(limits: AxisLimits, shape: LaunchShape, threads: int) -> tuple[LaunchFailure, ...]:
-    found: list[LaunchFailure] = [
+    failures: list[LaunchFailure] = [
         AxisLimit(what, axis, size, most)
         for what, sizes, maxima in (("block", shape.block, limits.block), ("grid", shape.grid, limits.grid))
         for axis, size, most in zip("xyz", sizes, maxima, strict=True)
@@ -347,8 +347,8 @@ def _limit_failures(limits: AxisLimits, shape: LaunchShape, threads: int) -> tup
     ]
     registers = shape.regs_per_thread * threads
     if registers > limits.registers_per_block:
-        found.append(Registers(registers, limits.registers_per_block))
-    return tuple(found)
+        failures.append(Registers(registers, limits.registers_per_block))
+    return tuple(failures)
 
 
 def _named(failures: Iterable[object]) -> str:

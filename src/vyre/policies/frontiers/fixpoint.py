@@ -155,7 +155,7 @@ def choose_executor(profile: FixpointProfile, thresholds: FixpointThresholds = D
         order.remove(FixpointExecutor.COOPERATIVE)
         pays, no_kernel = _in_kernel(profile, thresholds, order[0], native, no_kernel)
         order.insert(0 if pays else len(order), FixpointExecutor.COOPERATIVE)
-    match found := next(iter(order), None):
+    match executor := next(iter(order), None):
         case None:
             raise PlanError("EveryExecutorForbidden", fix="forbid fewer; polling works everywhere.")
         case FixpointExecutor.COMMAND_LIST:
@@ -171,7 +171,7 @@ def choose_executor(profile: FixpointProfile, thresholds: FixpointThresholds = D
                 "no loop in the kernel: {}; no conditional graphs; and the steps cannot be made to return at once",
                 (no_kernel,),
             )
-    return _plan(profile, thresholds, found, why)
+    return _plan(profile, thresholds, executor, why)
 
 
 def may_pay(profile: FixpointProfile, thresholds: FixpointThresholds = DEFAULT_THRESHOLDS) -> bool:

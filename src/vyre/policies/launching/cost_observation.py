@@ -105,8 +105,8 @@ def judge_cost(inputs: CostSamples, thresholds: ObservationThresholds = DEFAULT_
         near = (cost, observed, count, change, margin)
         return CostKept(cost, believed, Reason("{}: {} ns in {} samples, {} ns off, no more than {} ns", near))
     if inputs.bounds:
-        found = (cost, observed, believed.median_ns, count)
-        why = Reason("{} is at most {} ns, not {} ns: {} samples of what contains it take no longer", found)
+        numbers = (cost, observed, believed.median_ns, count)
+        why = Reason("{} is at most {} ns, not {} ns: {} samples of what contains it take no longer", numbers)
         return CostCorrected(cost, believed, seen_value, True, why)
     told = (cost, observed, believed.median_ns, count, change, margin)
     why = Reason("{} is {} ns, not {} ns: {} samples, {} ns off, more than {} ns", told)

@@ -70,7 +70,7 @@ class Around:
 
     def named(self) -> dict[str, Measured]:
         """Returns the known times by the names of their costs."""
-        return {f"around_{f.name}": found for f in fields(self) if (found := getattr(self, f.name)) is not None}
+        return {f"around_{f.name}": time for f in fields(self) if (time := getattr(self, f.name)) is not None}
 
 
 @record
@@ -315,12 +315,12 @@ def _fused(workload: Workload) -> tuple[_Shape, ...] | Reason:
         device, last = {"kernel": nodes}, {"kernel": -(-nodes // launches)}
     else:
         device, last = {"fused_kernel": launches}, {"fused_kernel": 1}
-    found = []
+    shapes = []
     if not fusion.together:
-        found.append(_fused_apart(workload, fusion, launches, device, last))
+        shapes.append(_fused_apart(workload, fusion, launches, device, last))
     if fusion.together is not False:
-        found.append(_fused_together(workload, fusion, launches, device))
-    return tuple(found)
+        shapes.append(_fused_together(workload, fusion, launches, device))
+    return tuple(shapes)
 
 
 def _fused_apart(workload: Workload, fusion: Fusion, launches: int, device: _Sum, last: _Sum) -> _Shape:
@@ -392,10 +392,10 @@ def _expected(inputs: PriceInputs, fusion: Fusion) -> Measured | None:
 def _quote(mode: ExecutionMode, inputs: PriceInputs, values: _Values) -> Quote:
     if mode is not ExecutionMode.PLAIN and mode not in inputs.executable:
         return Unavailable(mode, why=Reason("the backend does not execute it"))
-    found = _SHAPES[mode](inputs.workload)
-    if isinstance(found, Reason):
-        return Unavailable(mode, why=found)
-    shapes = (found,) if isinstance(found, _Shape) else found
+    answer = _SHAPES[mode](inputs.workload)
+    if isinstance(answer, Reason):
+        return Unavailable(mode, why=answer)
+    shapes = (answer,) if isinstance(answer, _Shape) else answer
     missing = [tuple(cost for cost in shape.costs() if cost not in values) for shape in shapes]
     if unknown := min(missing, key=len):
         return Unavailable(mode, unknown, Reason("unknown: {}", (", ".join(unknown),)))

@@ -63,7 +63,7 @@ class ExecutionPlan:
 
     def price(self, mode: ExecutionMode) -> Price | None:
         """Returns the price of a mode, or None if it is unavailable."""
-        return next((found for found in self.quotes if isinstance(found, Price) and found.mode is mode), None)
+        return next((price for price in self.quotes if isinstance(price, Price) and price.mode is mode), None)
 
     @property
     def predicted(self) -> Price | None:
@@ -77,8 +77,8 @@ DEFAULT_THRESHOLDS: Final = ExecutionThresholds()
 def plan_execution(inputs: ExecutionInputs, thresholds: ExecutionThresholds = DEFAULT_THRESHOLDS) -> ExecutionPlan:
     """Returns the mode to use, with a price of every mode that can be used."""
     quotes = quote(inputs)
-    prices = {found.mode: found for found in quotes if isinstance(found, Price)}
-    possible = {found.mode for found in quotes if isinstance(found, Price) or found.unknown}
+    prices = {price.mode: price for price in quotes if isinstance(price, Price)}
+    possible = {price.mode for price in quotes if isinstance(price, Price) or price.unknown}
     incumbent = inputs.incumbent if inputs.incumbent in possible else None
     plain = prices.get(ExecutionMode.PLAIN)
     if plain is None:

@@ -58,18 +58,18 @@ class WayTimes:
 
     def after(self, way: ConfirmWay, ns: int, rate_ppm: int) -> WayTimes:
         """Returns the state after one more run, of which ``rate_ppm`` of the tiles passed."""
-        every, passed, at = self.every_ns, self.passed_ns, self.passed_ppm
+        every, passed, passed_rate = self.every_ns, self.passed_ns, self.passed_ppm
         every_runs, passed_runs = self.every_runs, self.passed_runs
         if way is ConfirmWay.EVERY:
             every = _moved(every, min(ns, 2 * every or ns), every_runs - 1)
             every_runs = min(every_runs + 1, TRIED)
         else:
             passed = _moved(passed, min(ns, 2 * passed or ns), passed_runs - 1)
-            at = _moved(at, rate_ppm, passed_runs - 1)
+            passed_rate = _moved(passed_rate, rate_ppm, passed_runs - 1)
             passed_runs = min(passed_runs + 1, TRIED)
         rate = _moved(self.rate_ppm, rate_ppm, self.every_runs + self.passed_runs)
         in_a_row = min(self.in_a_row + 1, RETRIED) if way is self.latest else 1
-        return WayTimes(every, passed, at, rate, every_runs, passed_runs, way, in_a_row)
+        return WayTimes(every, passed, passed_rate, rate, every_runs, passed_runs, way, in_a_row)
 
 
 def _moved(average: int, value: int, measured: int) -> int:

@@ -30,9 +30,9 @@ class GuessRate:
     ema_ppm: U32 = THRESHOLD_PPM
     enabled: bool = True
 
-    def after(self, held: bool) -> GuessRate:
+    def after(self, was_right: bool) -> GuessRate:
         """Returns the rate after one more call."""
-        ema = self.ema_ppm + ((held * PPM - self.ema_ppm) >> 2)
+        ema = self.ema_ppm + ((was_right * PPM - self.ema_ppm) >> 2)
         limit = THRESHOLD_PPM - THRESHOLD_PPM // 4 if self.enabled else THRESHOLD_PPM + THRESHOLD_PPM // 4
         return GuessRate(ema, ema >= limit)
 

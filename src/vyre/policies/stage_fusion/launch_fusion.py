@@ -229,7 +229,7 @@ def _join(group: _Group, stage: Stage, budget: int, rule: _Rule) -> Reason | Non
 
 
 def _plan_of(groups: Sequence[_Group]) -> LaunchFusionPlan:
-    found = tuple(
+    launch_groups = tuple(
         LaunchGroup(
             stage_ids=tuple(stage.id for stage in g.stages[g.first : g.stop]),
             layout_hash=g.stages[g.first].layout_hash,
@@ -242,9 +242,9 @@ def _plan_of(groups: Sequence[_Group]) -> LaunchFusionPlan:
     stages = groups[-1].stop if groups else 0
     avoided = sum(g.avoided for g in groups)
     return LaunchFusionPlan(
-        groups=found,
-        launch_count=len(found),
-        avoided_launches=stages - len(found),
+        groups=launch_groups,
+        launch_count=len(launch_groups),
+        avoided_launches=stages - len(launch_groups),
         avoided_intermediate_bytes=checked_u64(avoided, "avoided intermediate bytes"),
     )
 
@@ -269,7 +269,7 @@ class _Dataflow:
         self._stages, self._cooperative = inputs.stages, inputs.cooperative
         self._buffers = _by_resource(inputs.buffers)
         self._lifetimes: dict[int, _Lifetime] = {}
-        self._before: list[dict[int, int]] = [self._uses_before(*found) for found in enumerate(self._stages)]
+        self._before: list[dict[int, int]] = [self._uses_before(*numbered) for numbered in enumerate(self._stages)]
         self._accesses = [[Access(use.resource, use.mode) for use in stage.uses] for stage in self._stages]
         self.barriers = [AccessRelation.POINTWISE] * len(self._stages)
         self._earlier: dict[int, list[tuple[int, Access]]] = {}
@@ -320,7 +320,7 @@ class _Dataflow:
             self._earlier = {access.resource: [(first, access)] for access in self._accesses[first]}
             self._ordered = dict.fromkeys(AccessRelation, first)
         stage, accesses = self._stages[place], self._accesses[place]
-        earlier = [found for access in accesses for found in self._earlier.get(access.resource, ())]
+        earlier = [use for access in accesses for use in self._earlier.get(access.resource, ())]
         barrier = AccessRelation.POINTWISE
         for conflict in conflicts([access for _, access in earlier], accesses):
             relation = stage.uses[conflict.later].relation

@@ -129,23 +129,23 @@ def _plan(inputs: PackingInputs, fused: ReadPlan, limit: int, thresholds: Packin
     """Returns the plan that packs all ranges of up to ``limit`` bytes, if anything can be packed."""
     limit = 0 if inputs.packer is Packer.NONE else limit
     slots = tuple(ResultSlot(i, copy.byte_len, copy.byte_len) for i, copy in enumerate(fused.copies))
-    found = plan_results(ResultInputs(slots, limit, thresholds.alignment))
-    at = {each.slot: each.compact_offset for each in found.compact_records}
-    end = found.compact_bytes
-    for slot in found.direct_slots:
-        at[slot] = (ceil_div(end, thresholds.alignment) or 0) * thresholds.alignment
-        end = checked_u64(at[slot] + fused.copies[slot].byte_len, "host block bytes")
-    packed = _placed(fused.copies, [each.slot for each in found.compact_records], at)
-    direct = _placed(fused.copies, found.direct_slots, at)
+    plan = plan_results(ResultInputs(slots, limit, thresholds.alignment))
+    offsets = {each.slot: each.compact_offset for each in plan.compact_records}
+    end = plan.compact_bytes
+    for slot in plan.direct_slots:
+        offsets[slot] = (ceil_div(end, thresholds.alignment) or 0) * thresholds.alignment
+        end = checked_u64(offsets[slot] + fused.copies[slot].byte_len, "host block bytes")
+    packed = _placed(fused.copies, [each.slot for each in plan.compact_records], offsets)
+    direct = _placed(fused.copies, plan.direct_slots, offsets)
     copies = len(direct) + bool(packed)
     launches = len({each.handle_id for each in packed}) if inputs.packer is Packer.LAUNCHES else 0
     gathered = inputs.packer is Packer.ONE_CALL
-    moved = fused.bytes if gathered else found.selected_readback_bytes
+    moved = fused.bytes if gathered else plan.selected_readback_bytes
     return PackingPlan(
         packed=packed,
         direct=direct,
-        places=tuple([at[v.copy_slot] + v.byte_offset if v.byte_len else 0 for v in fused.views]),
-        slab_bytes=found.compact_bytes,
+        places=tuple([offsets[v.copy_slot] + v.byte_offset if v.byte_len else 0 for v in fused.views]),
+        slab_bytes=plan.compact_bytes,
         block_bytes=end,
         launches=launches,
         copies=copies,
@@ -157,5 +157,5 @@ def _plan(inputs: PackingInputs, fused: ReadPlan, limit: int, thresholds: Packin
     )
 
 
-def _placed(copies: Sequence[ReadCopy], slots: Sequence[int], at: dict[int, int]) -> tuple[PlacedRead, ...]:
-    return tuple([PlacedRead(copies[i].handle_id, copies[i].src, copies[i].byte_len, at[i]) for i in slots])
+def _placed(copies: Sequence[ReadCopy], slots: Sequence[int], offsets: dict[int, int]) -> tuple[PlacedRead, ...]:
+    return tuple([PlacedRead(copies[i].handle_id, copies[i].src, copies[i].byte_len, offsets[i]) for i in slots])

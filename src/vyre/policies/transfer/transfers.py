@@ -192,8 +192,8 @@ def _assembled(span: _Span, writes: Sequence[Write]) -> WriteCopy:
         return WriteCopy(span.handle_id, span.start, writes[span.first].data, owned=False)
     data = bytearray(span.end - span.start)
     for w in writes[span.first : span.stop]:
-        at = w.dst_ptr - span.start
-        data[at : at + len(w.data)] = w.data
+        offset = w.dst_ptr - span.start
+        data[offset : offset + len(w.data)] = w.data
     return WriteCopy(span.handle_id, span.start, bytes(data), owned=True)
 
 

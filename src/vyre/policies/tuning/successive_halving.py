@@ -101,14 +101,14 @@ def _final(challenger: int, samples: tuple[tuple[int, ...], ...], used: int, thr
     pairs = thresholds.final_pairs
     if behind := _fewer_than(used + pairs, (0, challenger), samples):
         return Step(behind, challenger=challenger, why=Reason("candidate {} is in the final", (challenger,)))
-    found = paired_gain(samples[0][used : used + pairs], samples[challenger][used : used + pairs])
+    test = paired_gain(samples[0][used : used + pairs], samples[challenger][used : used + pairs])
     winner, what = challenger, "wins"
-    if found.p > thresholds.error:
+    if test.p > thresholds.error:
         winner, what = 0, "is not proven faster"
-    elif found.gain_bps < thresholds.min_gain_bps:
+    elif test.gain_bps < thresholds.min_gain_bps:
         winner, what = 0, "gains too little"
     why = Reason(
-        "candidate {} {}: gain {} bps over {} pairs, p = {:.2g}", (challenger, what, found.gain_bps, pairs, found.p)
+        "candidate {} {}: gain {} bps over {} pairs, p = {:.2g}", (challenger, what, test.gain_bps, pairs, test.p)
     )
     return Step((), winner, challenger, why)
 

@@ -179,15 +179,15 @@ def shortlist(sizes: tuple[SizeOccupancy, ...], thresholds: ShortlistThresholds 
 
     Occupancy is not speed, so it only excludes sizes that leave most of a multiprocessor idle.
     """
-    best = max((found.occupancy_bps or 0 for found in sizes), default=0)
+    best = max((size.occupancy_bps or 0 for size in sizes), default=0)
     kept, refused = list(sizes[:1]), []
-    for found in sorted(sizes[1:], key=lambda each: (-(each.occupancy_bps or 0), each.size)):
-        occupancy = found.occupancy_bps
+    for size in sorted(sizes[1:], key=lambda each: (-(each.occupancy_bps or 0), each.size)):
+        occupancy = size.occupancy_bps
         if occupancy is not None and (occupancy == 0 or occupancy * 10_000 < best * thresholds.worst_bps):
             why = Reason("it keeps {} bps of the warps resident, the best {}", (occupancy, best))
-            refused.append(RefusedSize(found.size, why))
+            refused.append(RefusedSize(size.size, why))
         elif len(kept) >= thresholds.most:
-            refused.append(RefusedSize(found.size, Reason("{} sizes are enough", (thresholds.most,))))
+            refused.append(RefusedSize(size.size, Reason("{} sizes are enough", (thresholds.most,))))
         else:
-            kept.append(found)
-    return Shortlist(tuple(found.size for found in kept), tuple(refused))
+            kept.append(size)
+    return Shortlist(tuple(size.size for size in kept), tuple(refused))

@@ -45,8 +45,8 @@ class KernelVariant:
     @property
     def label(self) -> str:
         """The assumptions that hold, for telemetry."""
-        held = {"aligned16": self.aligned16, "noalias": self.noalias}
-        return " and ".join(name for name, holds in held.items() if holds) or "neither"
+        assumptions = {"aligned16": self.aligned16, "noalias": self.noalias}
+        return " and ".join(name for name, holds in assumptions.items() if holds) or "neither"
 
 
 def choose_variant(inputs: VariantInputs) -> KernelVariant:

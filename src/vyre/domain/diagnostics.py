@@ -94,21 +94,21 @@ class Diagnostic:
     @classmethod
     def from_json(cls, value: object) -> Diagnostic:
         """Returns the diagnostic that ``to_json`` wrote; raises ``MalformedJson`` for other values."""
-        found = _object(value, "$", _MEMBERS, required=("severity", "code", "message"))
+        members = _object(value, "$", _MEMBERS, required=("severity", "code", "message"))
         severities = {severity.value: severity for severity in Severity}
-        if found["severity"] not in severities:
+        if members["severity"] not in severities:
             raise MalformedJson(
-                f"unknown severity {found['severity']!r}", fix=f"use one of {sorted(severities)}.", path="$.severity"
+                f"unknown severity {members['severity']!r}", fix=f"use one of {sorted(severities)}.", path="$.severity"
             )
-        location, loc = found.get("location"), found.get("loc")
+        location, loc = members.get("location"), members.get("loc")
         return cls(
-            severities[found["severity"]],
-            found["code"],
-            found["message"],
-            found.get("suggested_fix"),
+            severities[members["severity"]],
+            members["code"],
+            members["message"],
+            members.get("suggested_fix"),
             None if loc is None else SourceLocation(**_object(loc, "$.loc", _LOC_MEMBERS, ("file", "line"))),
             None if location is None else OpLocation(**_object(location, "$.location", _OP_MEMBERS, ("op_id",))),
-            found.get("doc_url"),
+            members.get("doc_url"),
         )
 
     def render_json(self) -> str:

@@ -139,9 +139,9 @@ class DispatchConfig:
 
     def __post_init__(self) -> None:
         for name in ("grid", "extent", "workgroup"):
-            given = getattr(self, name)
-            if given is not None:
-                axes = axes_of(name, given)
+            counts = getattr(self, name)
+            if counts is not None:
+                axes = axes_of(name, counts)
                 object.__setattr__(self, name, axes if name == "extent" else (*axes, 1, 1)[:3])
         if self.grid is not None and self.extent is not None:
             raise InvalidConfig(

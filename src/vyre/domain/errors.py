@@ -85,8 +85,8 @@ class VyreError(Exception):
 
     def __init__(self, message: str, *, fix: str | None = None) -> None:
         if fix is None:
-            head, found, tail = message.partition(_FIX)
-            if found:
+            head, mark, tail = message.partition(_FIX)
+            if mark:
                 message, fix = head, tail
         self.message: str = message.strip().removesuffix(".")
         self.fix: str = fix if fix is not None else self.default_fix
@@ -243,8 +243,8 @@ class GridOverflow(BackendError):
         self.step: str = step
         self.counts: Dim3 = counts
         self.most: Dim3 = most
-        found, limit = (" x ".join(map(str, sizes)) for sizes in (counts, most))
-        super().__init__(f"{step} found {found} workgroups in memory, and {limit} are its most: it ran none of them")
+        counted, limit = (" x ".join(map(str, sizes)) for sizes in (counts, most))
+        super().__init__(f"{step} found {counted} workgroups in memory, and {limit} are its most: it ran none of them")
 
 
 class InvalidInput(BackendError):

@@ -51,7 +51,9 @@ def frozen(
 
 def _made(cls: Any, eq: bool, init: bool, kw_only: bool, shown: bool, weakref_slot: bool) -> Any:
     own = {name for name, value in vars(cls).items() if value is not None}  # an own `__eq__` sets `__hash__` to None
-    made: Any = dataclass(init=False, repr=False, eq=False, slots=True, kw_only=kw_only, weakref_slot=weakref_slot)(cls)
+    declared: Any = dataclass(init=False, repr=False, eq=False, slots=True, kw_only=kw_only, weakref_slot=weakref_slot)(
+        cls
+    )
     methods: dict[str, Any] = {
         "__setattr__": _refuse_to_assign,
         "__delattr__": _refuse_to_delete,
@@ -60,11 +62,11 @@ def _made(cls: Any, eq: bool, init: bool, kw_only: bool, shown: bool, weakref_sl
     }
     if shown:
         methods["__repr__"] = _shown
-    methods |= _compiled(made, init, eq)
+    methods |= _compiled(declared, init, eq)
     for name, method in methods.items():
         if name not in own:
-            setattr(made, name, method)
-    return made
+            setattr(declared, name, method)
+    return declared
 
 
 def _compiled(cls: Any, init: bool, eq: bool) -> dict[str, Any]:

@@ -134,26 +134,26 @@ def gated(program: Program) -> GatedProgram:
     )
 
 
-def _add(changes: dict[str, MutationClass], buffer: Buffer, found: MutationClass | None = None) -> None:
+def _add(changes: dict[str, MutationClass], buffer: Buffer, mutation: MutationClass | None = None) -> None:
     if not buffer.is_bound:
         return
-    if found is None:
+    if mutation is None:
         is_shared = buffer.kind is MemoryKind.PERSISTENT
         usual = MutationClass.OUTPUTS if buffer.is_output else MutationClass.IN_PLACE
-        found = MutationClass.SHARED if is_shared else usual
-    changes[buffer.name] = max(found, changes.get(buffer.name, found))
+        mutation = MutationClass.SHARED if is_shared else usual
+    changes[buffer.name] = max(mutation, changes.get(buffer.name, mutation))
 
 
 def checked_gates(gates: Iterable[Gate]) -> tuple[Gate, ...]:
     """Returns gates as a tuple; raises ``InvalidConfig`` for anything but an iterable of functions."""
-    given: object = gates
-    if not isinstance(given, Iterable) or isinstance(given, str):
+    value: object = gates
+    if not isinstance(value, Iterable) or isinstance(value, str):
         raise InvalidConfig(f"gates={shown(gates)}", fix="pass a list of gates, such as [vyre.gates.no_traps].")
-    found = tuple(gates)
-    for gate in found:
+    chain = tuple(gates)
+    for gate in chain:
         if not callable(gate):
             raise InvalidConfig(f"the gate {shown(gate)} cannot be called", fix="pass a function of a GatedProgram.")
-    return found
+    return chain
 
 
 @in_default_mode
@@ -164,9 +164,9 @@ def check_gates(program: ProgramLike, gates: Iterable[Gate]) -> GateReport:
     are no functions.
     """
     chain = checked_gates(gates)
-    made: Program = program_of(program)
-    check_rules(made).raise_if_invalid()
-    return asked(made, chain)
+    tree: Program = program_of(program)
+    check_rules(tree).raise_if_invalid()
+    return asked(tree, chain)
 
 
 def asked(program: Program, gates: tuple[Gate, ...]) -> GateReport:

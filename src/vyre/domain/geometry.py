@@ -80,8 +80,8 @@ class Reach(NamedTuple):
         """Returns the number of lanes for an array of this shape, and so many ``lanes`` of a workgroup."""
         size = prod(shape) if self.axis is None else shape[-1 - self.axis]
         numerator, denominator = self.ids
-        found = (self.most or -(-(size + self.more) * numerator // denominator)) if size else 0
-        return found * lanes if self.of_groups else found
+        ids = (self.most or -(-(size + self.more) * numerator // denominator)) if size else 0
+        return ids * lanes if self.of_groups else ids
 
 
 class LaneReach(NamedTuple):

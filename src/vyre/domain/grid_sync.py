@@ -233,7 +233,7 @@ class _Splitter:
                 current.append(stmt)
         parts.append(current)
         return [
-            _mapped(part, lambda leaf, at=number: _with_locals(leaf, [let for home, let in lets if home < at]))  # type: ignore[misc]
+            _mapped(part, lambda leaf, n=number: _with_locals(leaf, [let for home, let in lets if home < n]))  # type: ignore[misc]
             for number, part in enumerate(parts)
         ]
 
@@ -289,7 +289,7 @@ class _Splitter:
         self._loops += 1
         dtype = self._note_type(stmt.var, stmt.start)
         run = ir.Binary(BinaryOp.MUL, ir.Cast(dtype, self._word(number, 1)), stmt.step)
-        at = ir.Binary(BinaryOp.ADD, stmt.start, run)
+        start = ir.Binary(BinaryOp.ADD, stmt.start, run)
         go = self._set(number, 0, _u32(1))
         enter: list[ir.Stmt] = [
             ir.If(
@@ -301,18 +301,18 @@ class _Splitter:
                 ),
             )
         ]
-        is_next = ir.Binary(BinaryOp.NE, self._var, at)
+        is_next = ir.Binary(BinaryOp.NE, self._var, start)
         advance: list[ir.Stmt] = [
             ir.If(
                 first_lane(),
                 (
                     self._set(number, 0, _u32(0)),
-                    ir.Loop(self._local, at, stmt.stop, stmt.step, (ir.If(is_next, (go, ir.Break())),)),
+                    ir.Loop(self._local, start, stmt.stop, stmt.step, (ir.If(is_next, (go, ir.Break())),)),
                     self._set(number, 1, ir.Binary(BinaryOp.ADD, self._word(number, 1), _u32(1))),
                 ),
             )
         ]
-        variable = ir.Let(stmt.var, at, loc=stmt.loc)
+        variable = ir.Let(stmt.var, start, loc=stmt.loc)
         body = [_mapped(part, lambda leaf: _with_locals(leaf, [variable])) for part in self.split(stmt.body)]
         return _LoopParts(enter, body, advance, WORDS_PER_LOOP * number, _most_rounds(stmt))
 

@@ -43,8 +43,8 @@ def _guarded(program: Program) -> Program | None:
     (name,) = fresh_names(program, "grid_control")
     binding = 1 + max((buffer.binding for buffer in bound), default=-1)
     control = Buffer.make(name, binding, Access.READ_ONLY, ScalarType.U32, CONTROL_WORDS)
-    made = replace(program, buffers=(*program.buffers, control), body=(If(_go(name), program.body, ()),))
-    return made if check_rules(made).ok else None
+    result = replace(program, buffers=(*program.buffers, control), body=(If(_go(name), program.body, ()),))
+    return result if check_rules(result).ok else None
 
 
 def _go(control: str) -> Expr:

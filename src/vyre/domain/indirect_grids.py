@@ -34,10 +34,10 @@ def with_indirect_grid(program: Program) -> Program:
     ``grid_excess``, which else stays as it is.  The program sees the counts as its numbers of workgroups.  Cached on
     the program.  Raises ``InvalidInput`` for a program with barriers of the grid, and ``InvalidProgram``.
     """
-    made = program._cache.get(_CACHED)
-    if made is None:
-        made = program._cache[_CACHED] = _made(program)
-    return made  # type: ignore[return-value]
+    counted = program._cache.get(_CACHED)
+    if counted is None:
+        counted = program._cache[_CACHED] = _made(program)
+    return counted  # type: ignore[return-value]
 
 
 def _made(program: Program) -> Program:
@@ -74,6 +74,6 @@ def _made(program: Program) -> Program:
     )
     unless = If(Binary(BinaryOp.AND, first_lane(), exceeds), record, ())
     body = If(runs, rebuilt(program.body, counted), (unless,))
-    made = replace(program, buffers=(*program.buffers, *hidden), body=(body,))
-    made._cache[GRID_COUNTS] = len(program.abi_buffers)
-    return made
+    result = replace(program, buffers=(*program.buffers, *hidden), body=(body,))
+    result._cache[GRID_COUNTS] = len(program.abi_buffers)
+    return result

@@ -45,12 +45,12 @@ def grid_counts(program: Program) -> int | None:
 def reach_of(program: Program, axes: Mapping[str, int] | None = None) -> LaneReach:
     """Returns what the ids of a program reach, cached on it; ``axes``: how many axes the arrays of its kernel have."""
     key = "lane reach" if axes is None else "lane reach by axes"
-    found = program._cache.get(key)
-    if not isinstance(found, LaneReach):
+    reach = program._cache.get(key)
+    if not isinstance(reach, LaneReach):
         from vyre.domain.analysis.lane_reach import lane_reach  # on first use: most launches have a given grid
 
-        found = program._cache[key] = lane_reach(program, axes or {}, frozenset(size_parameters(program)))
-    return found
+        reach = program._cache[key] = lane_reach(program, axes or {}, frozenset(size_parameters(program)))
+    return reach
 
 
 def resolve_launch(
@@ -64,9 +64,9 @@ def resolve_launch(
     if isinstance(last, _Resolved) and last.config is config and last.input_nbytes == input_nbytes:
         check_geometry(last.launch.grid, last.launch.workgroup, limits)
         return last.launch
-    found = launch_of(interface_of(program), input_nbytes, config, limits)
-    program._cache["launch"] = _Resolved(config, input_nbytes, found)
-    return found
+    launch = launch_of(interface_of(program), input_nbytes, config, limits)
+    program._cache["launch"] = _Resolved(config, input_nbytes, launch)
+    return launch
 
 
 def uses_atomics(program: Program) -> bool:

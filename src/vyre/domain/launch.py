@@ -109,8 +109,8 @@ def padded_grid(grid: Dim3) -> Dim3:
 
 
 def _geometry(interface: Interface, config: DispatchConfig, covered: int, rule: GridRule) -> LaunchGeometry:
-    found = _needed_geometry(interface, config, covered, rule)
-    return found._replace(grid=padded_grid(found.grid)) if config.pad_grid else found
+    geometry = _needed_geometry(interface, config, covered, rule)
+    return geometry._replace(grid=padded_grid(geometry.grid)) if config.pad_grid else geometry
 
 
 def _needed_geometry(interface: Interface, config: DispatchConfig, covered: int, rule: GridRule) -> LaunchGeometry:
@@ -173,21 +173,21 @@ def _counts(plan: BindingPlan, input_nbytes: tuple[int, ...], config: DispatchCo
         counts.append(count)
         if count is not None:
             by_name[binding.buffer.name] = count
-    given = config.output_counts or {}
-    if given:
+    sizes = config.output_counts or {}
+    if sizes:
         pairs = zip(plan.bindings, counts, strict=True)
-        _check_given(given, {b.buffer.name for b, n in pairs if n is None and not b.buffer.like})
+        _check_given(sizes, {b.buffer.name for b, n in pairs if n is None and not b.buffer.like})
     return tuple(
         [
-            n if n is not None else _allocated_count(plan, b, by_name, given)
+            n if n is not None else _allocated_count(plan, b, by_name, sizes)
             for b, n in zip(plan.bindings, counts, strict=True)
         ]
     )
 
 
-def _check_given(given: Mapping[str, int], unsized: set[str]) -> None:
+def _check_given(counts: Mapping[str, int], unsized: set[str]) -> None:
     """Raises ``InvalidConfig`` if counts are given for other than ``unsized`` outputs."""
-    if stray := sorted(given.keys() - unsized):
+    if stray := sorted(counts.keys() - unsized):
         raise InvalidConfig(
             f"output_counts names {', '.join(f'`{name}`' for name in stray)}, no output whose size is left open",
             fix=f"name only {', '.join(f'`{name}`' for name in sorted(unsized))}." if unsized else "leave it out.",
@@ -211,19 +211,19 @@ def _input_count(binding: Binding, nbytes: int) -> int:
     return nbytes // size
 
 
-def _allocated_count(plan: BindingPlan, binding: Binding, known: Mapping[str, int], given: Mapping[str, int]) -> int:
+def _allocated_count(plan: BindingPlan, binding: Binding, known: Mapping[str, int], counts: Mapping[str, int]) -> int:
     """Returns the count of a backend-allocated buffer without a static one: that of its model, or in
     ``output_counts``.
     """
     buffer = binding.buffer
-    if buffer.like is not None and buffer.like in known and buffer.name not in given:
+    if buffer.like is not None and buffer.like in known and buffer.name not in counts:
         return known[buffer.like]
     models = {b.buffer.name: b.buffer.like for b in plan.bindings}
     name: str | None = buffer.name
     steps = 0
     while name is not None and steps <= len(models):
-        if name in given:
-            return given[name]
+        if name in counts:
+            return counts[name]
         if name in known:
             return known[name]
         name, steps = models.get(name), steps + 1

@@ -31,7 +31,7 @@ class Provenance(Enum):
     MEASURED = "measured"
 
 
-_TRUST: Final = {found: place for place, found in enumerate(Provenance)}
+_TRUST: Final = {provenance: place for place, provenance in enumerate(Provenance)}
 
 
 @record

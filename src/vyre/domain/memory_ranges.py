@@ -23,7 +23,7 @@ def check_overlap(bound: Iterable[BoundRange]) -> None:
             continue
         if start < written_reach or (written and start < reach):
             pair = sorted((place, writer if start < written_reach else reader))
-            one, other = (named[at][0] for at in pair)
+            one, other = (named[number][0] for number in pair)
             raise InvalidResource(
                 f"`{one}` and `{other}` are bound to the same memory, at least in part, and one of them is written",
                 fix="bind memory that does not overlap, or copy one.",

@@ -128,25 +128,25 @@ def missing_from(
     needed = [_Rule((), MissingKind.OPERATION, op, f"operation {op}", _op_is(op)) for op in lacking]
     unclaimed = [rule for rule in _RULES if not any(getattr(profile, flag) for flag in rule.flags)]
     needed += [rule for rule in unclaimed if any(map(rule.test, _parts(program)))]
-    found = [Missing(rule.kind, rule.name, rule.what, locations=_places(program, rule.test)) for rule in needed]
+    missing = [Missing(rule.kind, rule.name, rule.what, locations=_places(program, rule.test)) for rule in needed]
     workgroup = config.workgroup or program.workgroup_size
     assert len(workgroup) == 3
     grid = config.grid or (1, 1, 1)
     if config.extent is not None:
         grid = grid_of_extent(config.extent, workgroup)
     for excess, places in _excesses(program, grid, workgroup, profile.launch_limits()):
-        found.append(Missing(MissingKind.LIMIT, excess.field, excess.what, excess.size, excess.most, places))
-    return tuple(found)
+        missing.append(Missing(MissingKind.LIMIT, excess.field, excess.what, excess.size, excess.most, places))
+    return tuple(missing)
 
 
-def refusal(found: Sequence[Missing], backend: str) -> VyreError:
+def refusal(lacks: Sequence[Missing], backend: str) -> VyreError:
     """Returns the error of a program for which a backend lacks something."""
-    if all(missing.kind is MissingKind.LIMIT for missing in found):
-        first = found[0]
+    if all(each.kind is MissingKind.LIMIT for each in lacks):
+        first = lacks[0]
         assert first.needed is not None and first.offered is not None
         return Excess(first.name, first.placed, first.needed, first.offered).error(backend)
-    fix = INDIRECT_FIX if any(missing.name == INDIRECT_DISPATCH for missing in found) else None
-    return UnsupportedFeature(feature="; ".join(map(str, found)), backend=backend, fix=fix)
+    fix = INDIRECT_FIX if any(each.name == INDIRECT_DISPATCH for each in lacks) else None
+    return UnsupportedFeature(feature="; ".join(map(str, lacks)), backend=backend, fix=fix)
 
 
 def check_program(program: Program, limits: LaunchLimits) -> None:

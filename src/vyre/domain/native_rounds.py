@@ -42,10 +42,10 @@ def with_native_rounds(program: Program) -> Program:
     """
     if grid_control(program) is None:
         return program
-    found = program._cache.get(_CACHED)
-    if not isinstance(found, Program):
-        found = program._cache[_CACHED] = _Rounds(program).program()
-    return found
+    rounds = program._cache.get(_CACHED)
+    if not isinstance(rounds, Program):
+        rounds = program._cache[_CACHED] = _Rounds(program).program()
+    return rounds
 
 
 class _Rounds:
@@ -65,15 +65,15 @@ class _Rounds:
 
     def _body(self, body: ir.Body, later: ir.Body) -> ir.Body:
         """Returns the body with its loops replaced; ``later`` are the statements that may follow it."""
-        made: list[ir.Stmt] = []
+        statements: list[ir.Stmt] = []
         for number, stmt in enumerate(body):
             if isinstance(stmt, ir.GridLoop):
-                made += self._loop(stmt, (*body[number + 1 :], *later))
+                statements += self._loop(stmt, (*body[number + 1 :], *later))
             elif isinstance(stmt, ir.Block | ir.Region):
-                made.append(replace(stmt, body=self._body(stmt.body, (*body[number + 1 :], *later))))
+                statements.append(replace(stmt, body=self._body(stmt.body, (*body[number + 1 :], *later))))
             else:
-                made.append(stmt)
-        return tuple(made)
+                statements.append(stmt)
+        return tuple(statements)
 
     def _loop(self, stmt: ir.GridLoop, later: ir.Body) -> list[ir.Stmt]:
         word = WORDS_PER_LOOP * self._loops
@@ -86,7 +86,7 @@ class _Rounds:
         synced = self._synced(stmt.body)
         body = _redirected(synced, flag.name, self._control.name, self._turn(word, 0)) if hidden else synced
         round_ = self._hidden_round(word, flag) if hidden else self._own_round(word, flag)
-        made: list[ir.Stmt] = [
+        statements: list[ir.Stmt] = [
             ir.Let(self._limit, stmt.limit, loc=stmt.loc),
             ir.Let(stmt.name, _u32(0), loc=stmt.loc),
             ir.If(first_lane(), self._start(word, flag, hidden)),
@@ -108,24 +108,24 @@ class _Rounds:
         if hidden:
             last = ir.Load(self._control.name, _plus(_mod3(_plus(ir.Var(stmt.name), 2)), word))
             ran = ir.Binary(BinaryOp.AND, first_lane(), _not_zero(ir.Var(stmt.name)))
-            made.append(ir.If(ran, (ir.Store(flag.name, _u32(0), last),)))
+            statements.append(ir.If(ran, (ir.Store(flag.name, _u32(0), last),)))
         if any(use.buffer == flag.name for after in ir.walk_statements(later) for use in accesses(after)):
-            made.append(_GRID_BARRIER)
-        return made
+            statements.append(_GRID_BARRIER)
+        return statements
 
     def _synced(self, body: ir.Body) -> ir.Body:
         """Returns the body with a barrier before each loop with grid barriers in it, and at the end of its rounds."""
-        made: list[ir.Stmt] = []
+        statements: list[ir.Stmt] = []
         for stmt in body:
             if id(stmt) not in self._with_barriers:
-                made.append(stmt)
+                statements.append(stmt)
             elif isinstance(stmt, ir.Loop):
-                made += (_GRID_BARRIER, replace(stmt, body=(*self._synced(stmt.body), _GRID_BARRIER)))
+                statements += (_GRID_BARRIER, replace(stmt, body=(*self._synced(stmt.body), _GRID_BARRIER)))
             elif isinstance(stmt, ir.Block | ir.Region):
-                made.append(replace(stmt, body=self._synced(stmt.body)))
+                statements.append(replace(stmt, body=self._synced(stmt.body)))
             else:
-                made.append(stmt)  # branches with grid barriers hold no such loops
-        return tuple(made)
+                statements.append(stmt)  # branches with grid barriers hold no such loops
+        return tuple(statements)
 
     def _start(self, word: int, flag: Buffer, hidden: bool) -> ir.Body:
         """Returns the statements of the first lane before the first round."""
@@ -178,7 +178,7 @@ class _Rounds:
     def _zeroed(self, body: ir.Body) -> list[ir.Stmt]:
         """Returns the zeroing of the workgroup and private memory that a round uses."""
         used = {use.buffer for stmt in ir.walk_statements(body) for use in accesses(stmt)}
-        found: list[ir.Stmt] = []
+        statements: list[ir.Stmt] = []
         shared = False
         x, y, _ = self._program.workgroup_size
         lanes = prod(self._program.workgroup_size)
@@ -193,13 +193,13 @@ class _Rounds:
             element = element_of(buffer)
             zero = ir.Literal(element.widened, 0)
             if buffer.is_private and buffer.count <= _UNROLLED:
-                found += (ir.Store(buffer.name, _u32(i), zero) for i in range(buffer.count))
+                statements += (ir.Store(buffer.name, _u32(i), zero) for i in range(buffer.count))
                 continue
             store = ir.Store(buffer.name, ir.Var(self._index), zero)
             first, step = (_u32(0), 1) if buffer.is_private else (local, lanes)
-            found.append(ir.Loop(self._index, first, _u32(buffer.count), _u32(step), (store,)))
+            statements.append(ir.Loop(self._index, first, _u32(buffer.count), _u32(step), (store,)))
             shared |= not buffer.is_private
-        return [*found, ir.Barrier()] if shared else found
+        return [*statements, ir.Barrier()] if shared else statements
 
 
 def _may_be_hidden(body: ir.Body, flag: Buffer) -> bool:

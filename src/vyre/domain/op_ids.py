@@ -55,10 +55,10 @@ def required_ops(program: Program) -> frozenset[OpId]:
 
     Calls need what the bodies of their definitions need.  A program with calls must be valid.
     """
-    found = program._cache.get(_CACHED)
-    if found is None:
-        found = program._cache[_CACHED] = _required(program)
-    return found  # type: ignore[return-value]
+    ids = program._cache.get(_CACHED)
+    if ids is None:
+        ids = program._cache[_CACHED] = _required(program)
+    return ids  # type: ignore[return-value]
 
 
 def op_of(node: Stmt | Expr) -> OpId | None:
@@ -69,13 +69,13 @@ def op_of(node: Stmt | Expr) -> OpId | None:
 
 
 def _required(program: Program) -> frozenset[OpId]:
-    found = node_facts(program)
-    if Call in found.types:
+    facts = node_facts(program)
+    if Call in facts.types:
         from vyre.domain.dialects.expansion import expanded  # few programs have calls
 
-        found = node_facts(expanded(program))
-    ids = set(map(_LITERAL_IDS.__getitem__, found.literals))
-    ids.update(map(_IDS.__getitem__, found.types - {Literal, Native}))
-    if Native in found.types:
+        facts = node_facts(expanded(program))
+    ids = set(map(_LITERAL_IDS.__getitem__, facts.literals))
+    ids.update(map(_IDS.__getitem__, facts.types - {Literal, Native}))
+    if Native in facts.types:
         ids.update(native_op(node.language) for node in unique_expressions(program) if isinstance(node, Native))
     return frozenset(ids)

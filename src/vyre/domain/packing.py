@@ -76,14 +76,14 @@ def scan_slots_program() -> Program:
             size += rounded(units(i) * unit)
         before, total = _scanned(p, size)
         header[0] = total
-        at = p.var(before)
+        offset = p.var(before)
         with p.for_(first, last) as i:
             count = p.let(units(i) * unit)
             table[i * ROW] = i * stride
             table[i * ROW + 1] = count
-            table[i * ROW + 2] = at
+            table[i * ROW + 2] = offset
             header[i + HEADER] = lengths[i]
-            at += rounded(count)
+            offset += rounded(count)
     return p.build()
 
 
@@ -134,10 +134,10 @@ def _scanned(p: ProgramBuilder, value: Value) -> tuple[Value, Value]:
     p.barrier()
     with p.for_(0, SCANNERS.bit_length() - 1) as k:
         apart = p.let(u32(1) << k)
-        found = p.var(sums[lane])
+        sum_ = p.var(sums[lane])
         with p.if_(lane >= apart):
-            found += sums[lane - apart]
+            sum_ += sums[lane - apart]
         p.barrier()
-        sums[lane] = found
+        sums[lane] = sum_
         p.barrier()
     return p.let(sums[lane] - value), p.let(sums[SCANNERS - 1])

@@ -41,6 +41,6 @@ def masked(program: Program, config: DispatchConfig) -> Program:
 
     inside = [ir.Binary(BinaryOp.LT, ir.LaunchId(ir.IdKind.GROUP, axis), needed[axis]) for axis in axes]
     condition = reduce(lambda one, other: ir.Binary(BinaryOp.AND, one, other), inside)
-    made = replace(program, body=(ir.If(condition, rebuilt(program.body, counted), ()),))
-    check_rules(made).raise_if_invalid()
-    return made
+    masked_ = replace(program, body=(ir.If(condition, rebuilt(program.body, counted), ()),))
+    check_rules(masked_).raise_if_invalid()
+    return masked_

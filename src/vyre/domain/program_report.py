@@ -61,7 +61,7 @@ class Report:
     def render(self, source: str | None = None) -> str:
         """Returns text for people: every diagnostic, and a last line that counts them."""
         counts = (("error", self.errors), ("warning", self.warnings), ("note", self.notes + self.lints))
-        summary = ", ".join(f"{len(found)} {word}{'s' * (len(found) > 1)}" for word, found in counts if found)
+        summary = ", ".join(f"{len(number)} {word}{'s' * (len(number) > 1)}" for word, number in counts if number)
         blocks = [diagnostic.render(source) for diagnostic in self.diagnostics]
         verdict = "the program is valid" if self.ok else "the program is invalid"
         return "\n\n".join((*blocks, f"{verdict}: {summary or 'nothing to report'}"))

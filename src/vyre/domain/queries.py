@@ -91,13 +91,13 @@ def batch_queries(launch: QueryLaunch, max_grid: Dim3 | None = None) -> BatchedQ
     most = _most(launch, axis, max_grid)
     if most < 1:
         return CannotBatch("the grid of two queries would be larger than the backend allows")
-    found = _Batching(launch, axis).program()
-    if isinstance(found, CannotBatch):
-        return found
-    error = next(iter(check_rules(found).errors), None)
+    batched = _Batching(launch, axis).program()
+    if isinstance(batched, CannotBatch):
+        return batched
+    error = next(iter(check_rules(batched).errors), None)
     if error is not None:
         return CannotBatch(f"the queries together are no valid program: [{error.code}] {error.message}")
-    return BatchedQueries(found, launch, axis, most)
+    return BatchedQueries(batched, launch, axis, most)
 
 
 def _reason(launch: QueryLaunch) -> str | None:
@@ -219,19 +219,19 @@ class _Batching:
     def _element(self, old: Any, node: ir.Load | ir.Store | ir.Atomic) -> ir.Expr:
         """Returns the place of an element in the slab."""
         count = self._counts[node.buffer]
-        found = self._indices.accesses.get(id(old))
-        if found is None or found.dtype is None:
+        access = self._indices.accesses.get(id(old))
+        if access is None or access.dtype is None:
             return self._checked(node, view_index(self._query, node.index, sizes=(_u32(count),), loc=node.loc))
-        if found.dtype is _U32:
+        if access.dtype is _U32:
             place = ir.Binary(BinaryOp.ADD, ir.Binary(BinaryOp.MUL, self._query, _u32(count)), node.index)
-            if found.proven:
+            if access.proven:
                 return place
             inside = ir.Binary(BinaryOp.LT, node.index, _u32(count))
             return self._checked(node, ir.Select(inside, place, _u32(U32_MAX), loc=node.loc))  # beyond every slab
-        if found.proven:
+        if access.proven:
             first = ir.Binary(BinaryOp.MUL, ir.Cast(_U64, self._query), ir.Literal(_U64, count))
-            return ir.Binary(BinaryOp.ADD, first, node.index if found.dtype is _U64 else ir.Cast(_U64, node.index))
-        where: list[tuple[ir.Expr, ScalarType]] = [(self._query, _U32), (node.index, found.dtype)]
+            return ir.Binary(BinaryOp.ADD, first, node.index if access.dtype is _U64 else ir.Cast(_U64, node.index))
+        where: list[tuple[ir.Expr, ScalarType]] = [(self._query, _U32), (node.index, access.dtype)]
         return self._checked(node, checked_index(where, (_u32(count),), node.loc))
 
     def _checked(self, node: ir.Load | ir.Store | ir.Atomic, index: ir.Expr) -> ir.Expr:

@@ -130,10 +130,10 @@ def _accepted(hint: Any) -> dict[type, tuple[int, ...]]:
             return {int: (bounds.low, bounds.high)}
         return {} if isinstance(bounds, FloatRange) else _accepted(base)
     if origin in (Union, types.UnionType):
-        found: dict[type, tuple[int, ...]] = {}
+        limits: dict[type, tuple[int, ...]] = {}
         for part in get_args(hint):
-            found = _accepted(part) | found
-        return found
+            limits = _accepted(part) | limits
+        return limits
     if hint is int:
         return {int: (-(2**63), 2**63 - 1)}
     return {hint: ()} if isinstance(hint, type) and origin is None and hint is not float else {}
@@ -184,8 +184,8 @@ def _class_checker(cls: type) -> _Checker:
 
 def _union_checker(checkers: tuple[_Checker, ...]) -> _Checker:
     def check(value: object) -> str | None:
-        found = [c(value) for c in checkers]
-        return None if None in found else " or ".join(f for f in found if f is not None)
+        complaints = [c(value) for c in checkers]
+        return None if None in complaints else " or ".join(f for f in complaints if f is not None)
 
     return check
 

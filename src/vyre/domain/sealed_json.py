@@ -54,12 +54,12 @@ class SealedForm:
         if content.get("version") != self.version:
             raise self.malformed(f"it is of version {content.get('version')!r}, not {self.version}")
         try:
-            found = of(content)
+            value = of(content)
         except (LookupError, AttributeError, TypeError, ValueError, InvalidField) as error:
             raise self.malformed(str(error)) from None
-        if write(found) != (text if isinstance(text, str) else text.decode("utf-8", "replace")):
+        if write(value) != (text if isinstance(text, str) else text.decode("utf-8", "replace")):
             raise self.malformed("it is not canonical")
-        return found
+        return value
 
     def _digest(self, content: object) -> str:
         from blake3 import blake3

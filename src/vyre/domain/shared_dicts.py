@@ -18,8 +18,8 @@ def entries_of(shared: Mapping[K, V]) -> list[tuple[K, V]]:
     garbage, whose finalizers may change the dict themselves or let another thread run that does.  The list of the keys
     is made without such a pause.
     """
-    found = [(key, shared.get(key, cast("V", _GONE))) for key in list(shared)]
-    return [(key, value) for key, value in found if value is not _GONE]
+    entries = [(key, shared.get(key, cast("V", _GONE))) for key in list(shared)]
+    return [(key, value) for key, value in entries if value is not _GONE]
 
 
 def members_of(shared: WeakSet[V]) -> list[V]:

@@ -68,8 +68,8 @@ def read_signatures(data: bytes, source: str) -> SignatureReading:
         table = tomllib.loads(text)
     except ValueError as error:  # malformed UTF-8 and TOML, and numbers too long
         told = shown(str(error))
-        found = _AT_LINE.search(told)
-        line = 1 if found is None else int(found[1])
+        line_told = _AT_LINE.search(told)
+        line = 1 if line_told is None else int(line_told[1])
         message = f"the file is no TOML: {told}"
         return SignatureReading((), (signature_finding(PARSE, message, "write TOML 1.0 in UTF-8.", source, line),))
     reader = _Reader(source, _lines(text))
@@ -79,7 +79,7 @@ def read_signatures(data: bytes, source: str) -> SignatureReading:
 
 def _lines(text: str) -> dict[tuple[Place, str], int]:
     """Returns the line of each table of the file, under an empty key, and of each key that begins a line."""
-    found: dict[tuple[Place, str], int] = {}
+    lines: dict[tuple[Place, str], int] = {}
     generations = devices = -1
     place: Place = ()
     for number, line in enumerate(text.splitlines(), 1):
@@ -91,12 +91,12 @@ def _lines(text: str) -> dict[tuple[Place, str], int]:
             else:
                 devices += 1
                 place = ("generations", str(generations), "devices", str(devices))
-            found[place, ""] = number
+            lines[place, ""] = number
         elif line.lstrip().startswith("["):
             place = (line.strip().strip("[]").strip(),)
         elif (key := _KEY.match(line)) is not None:
-            found.setdefault((place, key[1]), number)
-    return found
+            lines.setdefault((place, key[1]), number)
+    return lines
 
 
 class _Reader:
@@ -167,7 +167,7 @@ class _Reader:
             self._add(VALUE, f"`{key}`: {error.message}", error.fix, place, key)
 
     def _facts(self, row: dict[str, Any], place: Place) -> dict[str, tuple[Any, str]]:
-        found = {}
+        facts = {}
         for name in FACTS:
             if name not in row:
                 continue
@@ -181,8 +181,8 @@ class _Reader:
                 )
             else:
                 value = tuple(fact["value"]) if isinstance(fact["value"], list) else fact["value"]
-                found[name] = value, self._sources[fact["source"]]
-        return found
+                facts[name] = value, self._sources[fact["source"]]
+        return facts
 
     def _names(self, row: dict[str, Any], place: Place) -> tuple[str, ...]:
         names = row.get("names", [])
@@ -192,18 +192,18 @@ class _Reader:
         return tuple(names)
 
     def _tables(self, row: dict[str, Any], key: str, place: Place) -> list[dict[str, Any]]:
-        found = row.get(key, [])
-        if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        tables = row.get(key, [])
+        if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
             self._add(PARSE, f"`{key}` is no list of tables", _FIX, place, key)
             return []
-        return found
+        return tables
 
     def _text(self, row: dict[str, Any], key: str, place: Place) -> str:
-        found = row.get(key)
-        if not isinstance(found, str) or not found.strip():
+        text = row.get(key)
+        if not isinstance(text, str) or not text.strip():
             self._add(VALUE, f"`{key}` is missing or blank", "give it a name.", place, key)
             return "unknown"
-        return found
+        return text
 
     def _check_keys(self, row: dict[str, Any], known: set[str], place: Place) -> None:
         for key in row:

@@ -145,8 +145,8 @@ class SpecMap(Mapping[str, SpecValue]):
     __slots__ = ("_entries", "_hash")
 
     def __init__(self, entries: Mapping[str, SpecInput] | Iterable[tuple[str, SpecInput]] = (), /) -> None:
-        found = _entries_of(entries)
-        self._entries: Final = {name: _value_of(name, SpecValue.of, found[name]) for name in sorted(found)}
+        values = _entries_of(entries)
+        self._entries: Final = {name: _value_of(name, SpecValue.of, values[name]) for name in sorted(values)}
         self._hash: Final = hash(tuple(self._entries.items()))
 
     def with_value(self, name: str, value: SpecInput) -> SpecMap:
@@ -190,15 +190,15 @@ def _value_of(name: str, make: Callable[[Any], SpecValue], value: SpecInput) -> 
 
 def _entries_of(entries: object) -> dict[str, SpecInput]:
     try:
-        found: dict[str, SpecInput] = dict(entries)  # type: ignore[call-overload]  # anything else is refused
+        values: dict[str, SpecInput] = dict(entries)  # type: ignore[call-overload]  # anything else is refused
     except (TypeError, ValueError):
         raise InvalidConfig(
             f"spec={shown(entries)} is {kind_of(entries)}, not values by name",
             fix="pass a mapping from names to values, or pairs.",
         ) from None
-    for name in found:
+    for name in values:
         expect("the name of a constant", name, str, "a string")
-    return found
+    return values
 
 
 def written_spec(canonical: bytes) -> dict[str, str]:
@@ -207,18 +207,18 @@ def written_spec(canonical: bytes) -> dict[str, str]:
 
     Raises ``ValueError`` for other bytes.
     """
-    at, found = 8, {}
+    offset, spec = 8, {}
     for _ in range(int.from_bytes(canonical[:8], "little")):
-        name, at = _unframe(canonical, at)
-        value, at = _unframe(canonical, at)
+        name, offset = _unframe(canonical, offset)
+        value, offset = _unframe(canonical, offset)
         kind = SpecKind(value[0]) if value else None
         if kind is None or (kind is not SpecKind.DTYPE and len(value) != 5):
             raise ValueError("no value of a specialization constant")
         bits = value[1:].hex() if kind is SpecKind.DTYPE else f"{int.from_bytes(value[1:], 'little'):#x}"
-        found[name.decode("utf-8", "surrogatepass")] = f"{kind.name.lower()} {bits}"
-    if at != len(canonical):
+        spec[name.decode("utf-8", "surrogatepass")] = f"{kind.name.lower()} {bits}"
+    if offset != len(canonical):
         raise ValueError("bytes follow the last constant")
-    return found
+    return spec
 
 
 def resolve_spec(program: Program, values: Mapping[str, SpecInput]) -> SpecMap:
@@ -250,13 +250,13 @@ def resolve_spec(program: Program, values: Mapping[str, SpecInput]) -> SpecMap:
 
 def spec_constants(program: Program) -> Mapping[str, Literal]:
     """Returns the program's specialization constants and their defaults, in order of first use."""
-    found = program._cache.get("spec_constants")
-    if found is None:
-        found = {}
+    constants = program._cache.get("spec_constants")
+    if constants is None:
+        constants = {}
         if SpecConst in node_facts(program).types:
-            found = {node.name: node.default for node in unique_expressions(program) if isinstance(node, SpecConst)}
-        program._cache["spec_constants"] = found
-    return found  # type: ignore[return-value]
+            constants = {node.name: node.default for node in unique_expressions(program) if isinstance(node, SpecConst)}
+        program._cache["spec_constants"] = constants
+    return constants  # type: ignore[return-value]
 
 
 def spec_literals(program: Program, spec: Mapping[str, SpecInput] | None) -> dict[str, Literal]:
@@ -295,10 +295,10 @@ def _frame(data: bytes) -> bytes:
     return len(data).to_bytes(8, "little") + data
 
 
-def _unframe(data: bytes, at: int) -> tuple[bytes, int]:
-    """Returns the framed item at ``at``, and the offset of its end."""
-    start = at + 8
-    end = start + int.from_bytes(data[at:start], "little")
+def _unframe(data: bytes, offset: int) -> tuple[bytes, int]:
+    """Returns the framed item at ``offset``, and the offset of its end."""
+    start = offset + 8
+    end = start + int.from_bytes(data[offset:start], "little")
     if end > len(data):
         raise ValueError("it ends early")
     return data[start:end], end

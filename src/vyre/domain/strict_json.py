@@ -72,7 +72,7 @@ def _integer(text: str) -> int:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise NotStrictJson("gives a member twice")
-    return found
+    return members

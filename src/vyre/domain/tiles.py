@@ -62,9 +62,9 @@ def of_tiles(program: Program, parts: Mapping[str, int], *, guarded: bool) -> Pr
         binding = 1 + max((buffer.binding for buffer in program.abi_buffers), default=-1)
         buffers = (*buffers, Buffer.make(name, binding, Access.READ_ONLY, ScalarType.U32))
         body = (ir.If(ir.Binary(BinaryOp.NE, ir.Load(name, _TILE), ir.Literal(ScalarType.U32, 0)), body),)
-    made = replace(program, buffers=buffers, body=body)
-    check_rules(made).raise_if_invalid()
-    return made
+    isolated = replace(program, buffers=buffers, body=body)
+    check_rules(isolated).raise_if_invalid()
+    return isolated
 
 
 def _inside(index: ir.Expr, part: int) -> ir.Expr:

@@ -22,29 +22,29 @@ def traffic_time(traffic: Traffic, costs: LaunchCosts) -> Measured | None:
     Between two sizes of arrays that were timed the time of touching all of them is interpolated; beyond the smallest
     and the largest it is in proportion to the bytes.
     """
-    known = [(size, found) for name, size in TRAFFIC_BYTES.items() if (found := _timed(costs, name)) is not None]
+    known = [(size, time) for name, size in TRAFFIC_BYTES.items() if (time := _timed(costs, name)) is not None]
     if not known:
         return None
-    held = max(1, traffic.held_nbytes)
+    nbytes = max(1, traffic.held_nbytes)
     small, large = known[0], known[-1]
     for one, other in pairwise(known):
-        if one[0] <= held <= other[0]:
+        if one[0] <= nbytes <= other[0]:
             small, large = one, other
-    if not small[0] < held < large[0]:
-        size, found = large if held >= large[0] else small
-        return _scaled(found, traffic.moved_nbytes, size)
+    if not small[0] < nbytes < large[0]:
+        size, time = large if nbytes >= large[0] else small
+        return _scaled(time, traffic.moved_nbytes, size)
     (less, below), (more, above) = small, large
-    each = below.median_ns + (above.median_ns - below.median_ns) * (held - less) // (more - less)
+    each = below.median_ns + (above.median_ns - below.median_ns) * (nbytes - less) // (more - less)
     error = max(below.standard_error_ns, above.standard_error_ns)
     between = Measured(max(0, each), error, error, min(below.count, above.count), below.provenance)
-    return _scaled(between, traffic.moved_nbytes, held)
+    return _scaled(between, traffic.moved_nbytes, nbytes)
 
 
 def _timed(costs: LaunchCosts, name: str) -> Measured | None:
-    found: Measured | None = getattr(costs, name)
-    return None if found is None or found.provenance is Provenance.ASSUMED else found
+    time: Measured | None = getattr(costs, name)
+    return None if time is None or time.provenance is Provenance.ASSUMED else time
 
 
-def _scaled(found: Measured, times: int, parts: int) -> Measured:
-    spread, error = (-(-ns * times // parts) for ns in (found.spread_ns, found.standard_error_ns))
-    return Measured(found.median_ns * times // parts, spread, error, found.count, found.provenance)
+def _scaled(time: Measured, times: int, parts: int) -> Measured:
+    spread, error = (-(-ns * times // parts) for ns in (time.spread_ns, time.standard_error_ns))
+    return Measured(time.median_ns * times // parts, spread, error, time.count, time.provenance)

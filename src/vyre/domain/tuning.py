@@ -139,29 +139,29 @@ def merge(*sets: Iterable[TuningRecord], kept: KeptRecords = KEPT) -> tuple[Tuni
     """
     latest = sorted(set().union(*sets), key=_order)
     seen: Counter[tuple[TuningKey, Candidate, TimeKind]] = Counter()
-    found = []
+    records = []
     for one in latest:
         of = (one.key, one.candidate, one.kind)
         seen[of] += 1
         if seen[of] <= kept.of_a_candidate:
-            found.append(one)
-    return tuple(found[: kept.in_all])
+            records.append(one)
+    return tuple(records[: kept.in_all])
 
 
 _key_order: Final = attrgetter(*KEY_FIELDS)
 
 
-def _order(found: TuningRecord) -> tuple[Any, ...]:
+def _order(tuned: TuningRecord) -> tuple[Any, ...]:
     """Sorts latest first, the candidates of a run together; the order is total because it compares every field."""
-    candidate = found.candidate
-    place = (found.run, found.place, found.of, found.kind.value, found.matched)
-    return (-found.at_s, *place, candidate.size, candidate.profile, found.samples, _key_order(found.key))
+    candidate = tuned.candidate
+    place = (tuned.run, tuned.place, tuned.of, tuned.kind.value, tuned.matched)
+    return (-tuned.at_s, *place, candidate.size, candidate.profile, tuned.samples, _key_order(tuned.key))
 
 
 # ---- lines
-def to_line(found: TuningRecord) -> str:
+def to_line(tuned: TuningRecord) -> str:
     """Returns canonical JSON that carries its own digest, without a line end."""
-    return _FORM.seal(to_json(found))
+    return _FORM.seal(to_json(tuned))
 
 
 def from_line(line: str | bytes) -> TuningRecord:
@@ -169,20 +169,20 @@ def from_line(line: str | bytes) -> TuningRecord:
     return _FORM.read(line, _record_of, to_line)
 
 
-def to_json(found: TuningRecord) -> dict[str, Any]:
+def to_json(tuned: TuningRecord) -> dict[str, Any]:
     """Returns the record as a JSON object without a digest."""
     return {
         "version": VERSION,
-        "key": key_json(found.key),
-        "size": found.candidate.size,
-        "profile": found.candidate.profile,
-        "kind": found.kind.value,
-        "run": found.run,
-        "place": found.place,
-        "of": found.of,
-        "samples": list(found.samples),
-        "matched": found.matched,
-        "at_s": found.at_s,
+        "key": key_json(tuned.key),
+        "size": tuned.candidate.size,
+        "profile": tuned.candidate.profile,
+        "kind": tuned.kind.value,
+        "run": tuned.run,
+        "place": tuned.place,
+        "of": tuned.of,
+        "samples": list(tuned.samples),
+        "matched": tuned.matched,
+        "at_s": tuned.at_s,
     }
 
 

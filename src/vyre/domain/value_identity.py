@@ -13,8 +13,8 @@ class _Itself:
 
     __slots__ = ("_held",)
 
-    def __init__(self, held: object) -> None:
-        self._held: Final = held
+    def __init__(self, value: object) -> None:
+        self._held: Final = value
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Itself) and other._held is self._held

@@ -124,8 +124,8 @@ def _collection(cls: Any, args: tuple[Any, ...], document: Json, path: str) -> A
     return _unique(frozenset(items), document, path) if issubclass(cls, Set) else tuple(items)
 
 
-def _unique(found: Any, document: list[Json], path: str) -> Any:
-    return _checked(len(found) == len(document), document, found, "a list without duplicates", path)
+def _unique(values: Any, document: list[Json], path: str) -> Any:
+    return _checked(len(values) == len(document), document, values, "a list without duplicates", path)
 
 
 def _record(cls: Any, document: Json, path: str) -> Any:
@@ -136,9 +136,9 @@ def _record(cls: Any, document: Json, path: str) -> Any:
         raise MalformedJson(f"{cls.__name__} has no field `{unknown[0]}`", fix=_FIX, path=path)
     if missing := sorted(_required(cls) - document.keys()):
         raise MalformedJson(f"{cls.__name__} needs the field `{missing[0]}`", fix=_FIX, path=path)
-    given = {n: from_json(hints[n], document[n], f"{path}.{n}") for n in names if n in document}
+    values = {n: from_json(hints[n], document[n], f"{path}.{n}") for n in names if n in document}
     try:
-        return cls(**given)
+        return cls(**values)
     except VyreError as error:  # a value outside its domain
         raise MalformedJson(error.message, fix=error.fix, path=path) from None
 
@@ -194,10 +194,10 @@ def _float(document: Json, path: str) -> float:
 
 def _bytes(document: Json, path: str) -> bytes:
     try:
-        found = bytes.fromhex(document)
+        data = bytes.fromhex(document)
     except (TypeError, ValueError):
-        found = None
-    value: bytes = _checked(found is not None and found.hex() == document, document, found, "hexadecimal digits", path)
+        data = None
+    value: bytes = _checked(data is not None and data.hex() == document, document, data, "hexadecimal digits", path)
     return value
 
 

@@ -33,7 +33,7 @@ class WaveTimes:
 
     def with_time(self, waves: str, time: WaveTime) -> WaveTimes:
         """Returns the table with these times in place of earlier ones of the same waves."""
-        times = {name: held for name, held in self.times.items() if name != waves} | {waves: time}
+        times = {name: known for name, known in self.times.items() if name != waves} | {waves: time}
         return WaveTimes(self.source, dict(list(times.items())[-MOST_WAVES:]))
 
 
@@ -58,10 +58,10 @@ def _table(content: dict[str, Any]) -> WaveTimes:
     return WaveTimes(CostSource(**content["source"]), times)
 
 
-def _time(*given: Any) -> WaveTime:
-    if not all(type(each) is int and 0 <= each <= U64_MAX for each in given):
+def _time(*numbers: Any) -> WaveTime:
+    if not all(type(each) is int and 0 <= each <= U64_MAX for each in numbers):
         raise ValueError("a time is no number of ns")
-    return WaveTime(*given)
+    return WaveTime(*numbers)
 
 
 def _malformed(why: str) -> MalformedJson:

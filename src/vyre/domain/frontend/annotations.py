@@ -76,8 +76,8 @@ def like(name: str) -> Like:
     return Like(name)
 
 
-def _array_type(direction: str, given: Any) -> ArrayType:
-    parts = given if isinstance(given, tuple) else (given,)
+def _array_type(direction: str, parameters: Any) -> ArrayType:
+    parts = parameters if isinstance(parameters, tuple) else (parameters,)
     element, axes = _element(direction, parts[0]), 1
     size: Like | int | tuple[int, ...] | str | None = None
     for part in map(_unliteral, parts[1:]):
@@ -114,15 +114,15 @@ def unwrapped(annotation: Any) -> Any:
     of = annotation.__origin__
     if not isinstance(of, ArrayType):
         return of
-    held = (of.element, *((of.axes,) if of.axes > 1 else ()), *((of.size,) if of.size is not None else ()))
-    return _array_type(of.direction, (*held, *more))
+    own = (of.element, *((of.axes,) if of.axes > 1 else ()), *((of.size,) if of.size is not None else ()))
+    return _array_type(of.direction, (*own, *more))
 
 
-def _axis_size(given: Any) -> int:
-    number = whole_number(given)
+def _axis_size(size: Any) -> int:
+    number = whole_number(size)
     if number is None or number < 1:
         raise KernelSourceError(
-            f"{shown(given)} is no size of an axis",
+            f"{shown(size)} is no size of an axis",
             fix='give whole numbers from 1 on, or a text such as "len(x) + 1".',
             loc=outside(),
         )
@@ -135,14 +135,14 @@ def _unliteral(part: Any) -> Any:
     return arguments[0] if arguments is not None and len(arguments) == 1 else part
 
 
-def _element(direction: str, given: Any) -> ScalarType | TypeVar:
-    if isinstance(given, ScalarType | TypeVar):
-        return given
-    known = element_type(given)
+def _element(direction: str, annotated: Any) -> ScalarType | TypeVar:
+    if isinstance(annotated, ScalarType | TypeVar):
+        return annotated
+    known = element_type(annotated)
     if known is None:
         name = _NAMES[direction]
         raise KernelSourceError(
-            f"{name}[{shown(given)}] holds no type of vyre",
+            f"{name}[{shown(annotated)}] holds no type of vyre",
             fix=f"write {name}[f32], {name}[u8] or the like.",
             loc=outside(),
         )
@@ -166,27 +166,27 @@ else:
     class In(_Subscripted):
         """An array that a kernel reads: ``x: In[f32]``, or ``In[f32, 2]`` with rows and columns."""
 
-        def __class_getitem__(cls, given: Any) -> ArrayType:
-            return _array_type("in", given)
+        def __class_getitem__(cls, parameters: Any) -> ArrayType:
+            return _array_type("in", parameters)
 
     class InOut(_Subscripted):
         """An array that a kernel reads and writes, in place."""
 
-        def __class_getitem__(cls, given: Any) -> ArrayType:
-            return _array_type("inout", given)
+        def __class_getitem__(cls, parameters: Any) -> ArrayType:
+            return _array_type("inout", parameters)
 
     class Out(_Subscripted):
         """An array that a kernel writes; it starts as zeros.  A caller may leave it out if its size is declared."""
 
-        def __class_getitem__(cls, given: Any) -> ArrayType:
-            return _array_type("out", given)
+        def __class_getitem__(cls, parameters: Any) -> ArrayType:
+            return _array_type("out", parameters)
 
     class Static(_Subscripted):
         """A parameter whose value becomes part of the program: ``n: Static[int]``."""
 
-        def __class_getitem__(cls, given: Any) -> StaticType:
-            if given not in (int, float, bool):
+        def __class_getitem__(cls, kind: Any) -> StaticType:
+            if kind not in (int, float, bool):
                 raise KernelSourceError(
-                    f"Static[{shown(given)}] is no kind of number", fix="write Static[int].", loc=outside()
+                    f"Static[{shown(kind)}] is no kind of number", fix="write Static[int].", loc=outside()
                 )
-            return StaticType(given)
+            return StaticType(kind)

@@ -21,11 +21,11 @@ _U32: Final = ScalarType.U32
 
 def element(k: Lowering, array: Array, indices: list[Operand], node: ast.AST) -> Scalar:
     """Returns an element; it is zero where the index is out of range."""
-    at = position(k, array, indices, node)
-    load = Load(array.name, at.expr, loc=k.loc(node))
+    index = position(k, array, indices, node)
+    load = Load(array.name, index.expr, loc=k.loc(node))
     if array.is_writable and not array.is_private:
         k.loads.append((node, load))
-    return Scalar(load, array.dtype, None, at.changes or array.is_writable)
+    return Scalar(load, array.dtype, None, index.changes or array.is_writable)
 
 
 def store(k: Lowering, array: Array, indices: list[Operand], stored: Operand, node: ast.AST) -> None:
@@ -34,20 +34,20 @@ def store(k: Lowering, array: Array, indices: list[Operand], stored: Operand, no
         k.fail(
             node, f"`{array.name}` is read-only", f"annotate it as InOut[{array.element!r}] or Out[...] to store to it."
         )
-    at = position(k, array, indices, node)
+    index = position(k, array, indices, node)
     value = typed(k, stored, array.dtype, f"what is stored to `{array.name}`", node)
-    k.emit(Store(array.name, at.expr, value.expr, loc=k.loc(node)))
+    k.emit(Store(array.name, index.expr, value.expr, loc=k.loc(node)))
 
 
 def position(k: Lowering, array: Array, indices: list[Operand], node: ast.AST) -> Scalar:
     """Returns the index of an element in the memory of an array."""
     if len(indices) != array.axes:
-        given = f"{len(indices)} indices are given" if len(indices) != 1 else "one index is given"
+        count = f"{len(indices)} indices are given" if len(indices) != 1 else "one index is given"
         axes = "one axis" if array.axes == 1 else f"{array.axes} axes"
         fix = f"write {array.name}[{indices_of(array.axes)}]."
         if array.axes == 1:
             fix += f" Rows and columns need In[{array.element!r}, 2]."
-        k.fail(node, f"`{array.name}` has {axes}, and {given}", fix)
+        k.fail(node, f"`{array.name}` has {axes}, and {count}", fix)
     for index in indices:
         if isinstance(index, Constant) and isinstance(index.value, int) and index.value < 0:
             name = array.name

@@ -34,26 +34,26 @@ def _fail_parameter(k: Lowering, name: str, operand: Operand) -> NoReturn:
     """Raises the error for a parameter that holds an array, a tuple or a function, and is assigned."""
     tree = k.frame.source.tree
     stores = (one for one in ast.walk(tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store))
-    at: ast.AST = next((one for one in stores if one.id == name), tree)
+    place: ast.AST = next((one for one in stores if one.id == name), tree)
     fix = f"assign its elements, {name}[i] = ..., or use another name." if isinstance(operand, Array) else ""
-    k.fail(at, f"the parameter `{name}` holds {_kind(operand)}, and is assigned", fix or "use another name.")
+    k.fail(place, f"the parameter `{name}` holds {_kind(operand)}, and is assigned", fix or "use another name.")
 
 
-def assign_to(k: Lowering, target: ast.expr, found: Operand, node: ast.AST) -> None:
+def assign_to(k: Lowering, target: ast.expr, value: Operand, node: ast.AST) -> None:
     """Records the assignment of a value to a target."""
     match target:
         case ast.Name(id=name):
-            set_name(k, name, found, node)
+            set_name(k, name, value, node)
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
-            _unpack(k, targets, found, node)
+            _unpack(k, targets, value, node)
         case ast.Subscript():
             start = len(k.body)
             of = array_of(k, target)
             indices = index_operands(k, target)
-            found = kept_before(k, found, start, node)
+            value = kept_before(k, value, start, node)
             if of.is_writable:
-                found = typed(k, found, of.dtype, f"what is stored to `{of.name}`", value_node(node), value_node(node))
-            store(k, of, indices, found, target)
+                value = typed(k, value, of.dtype, f"what is stored to `{of.name}`", value_node(node), value_node(node))
+            store(k, of, indices, value, target)
         case ast.Attribute():
             k.fail(target, "attributes cannot be assigned in a kernel", "assign names and elements of arrays.")
         case _:
@@ -80,22 +80,22 @@ def array_of(k: Lowering, target: ast.Subscript) -> Array:
     k.fail(target, "only elements of arrays can be assigned", "assign the whole name.")
 
 
-def _unpack(k: Lowering, targets: list[ast.expr], found: Operand, node: ast.AST) -> None:
+def _unpack(k: Lowering, targets: list[ast.expr], operand: Operand, node: ast.AST) -> None:
     for target in targets:
         if isinstance(target, ast.Starred):
             refuse(k, target)
-    if not isinstance(found, Items):
+    if not isinstance(operand, Items):
         k.fail(node, "one value is assigned to several names", "give a tuple of as many items.")
-    if len(found.items) != len(targets):
-        items = "one item is" if len(found.items) == 1 else f"{len(found.items)} items are"
+    if len(operand.items) != len(targets):
+        items = "one item is" if len(operand.items) == 1 else f"{len(operand.items)} items are"
         names = "one name" if len(targets) == 1 else f"{len(targets)} names"
         k.fail(node, f"{items} assigned to {names}", "give as many items as there are names.")
     # Python evaluates all items before it assigns the first one.
     if len(targets) > 1:
-        found = Items(
-            tuple(kept(k, item, node, _hint(k, target)) for target, item in zip(targets, found.items, strict=True))
+        operand = Items(
+            tuple(kept(k, item, node, _hint(k, target)) for target, item in zip(targets, operand.items, strict=True))
         )
-    for target, item in zip(targets, found.items, strict=True):
+    for target, item in zip(targets, operand.items, strict=True):
         assign_to(k, target, item, node)
 
 
@@ -105,46 +105,46 @@ def _hint(k: Lowering, target: ast.expr) -> str:
 
 
 # ---------------------------------------------------------------- names
-def set_name(k: Lowering, name: str, found: Operand, node: ast.AST) -> None:
+def set_name(k: Lowering, name: str, operand: Operand, node: ast.AST) -> None:
     """Gives a name a value."""
     frame = k.frame
-    found = k.settled(found)
-    refuse_array(k, found, node)
+    operand = k.settled(operand)
+    refuse_array(k, operand, node)
     if k.plan(name).kind is Kind.VARIABLE:
         known = frame.env.get(name)
         if isinstance(known, Variable):
-            value = fitted(k, known, found, f"what is assigned to `{name}`", value_node(node))
+            value = fitted(k, known, operand, f"what is assigned to `{name}`", value_node(node))
             k.emit(Assign(known.name, value.expr, loc=k.loc(node)))
         else:
-            _declare(k, name, found, node)
-    elif isinstance(found, Scalar) and _is_made_here(found):
-        frame.env[name] = k.let(found, name, node)
+            _declare(k, name, operand, node)
+    elif isinstance(operand, Scalar) and _is_made_here(operand):
+        frame.env[name] = k.let(operand, name, node)
     else:
-        frame.env[name] = kept(k, found, node, name)
+        frame.env[name] = kept(k, operand, node, name)
     frame.assigned.add(name)
 
 
-def refuse_array(k: Lowering, found: Operand, node: ast.AST) -> None:
+def refuse_array(k: Lowering, operand: Operand, node: ast.AST) -> None:
     """Refuses another name for a captured array without axes, which Python would change by that name."""
-    if isinstance(found, Constant) and is_array(found.held):
+    if isinstance(operand, Constant) and is_array(operand.held):
         k.fail(node, "a captured array gets another name, by which it may be changed", "take its number: float(K).")
 
 
-def _is_made_here(found: Scalar) -> bool:
+def _is_made_here(value: Scalar) -> bool:
     """Returns whether a value is evaluated by an assignment; a local that never changes only gets another name."""
-    return found.changes or not isinstance(found.expr, Var) or found.dtype is None
+    return value.changes or not isinstance(value.expr, Var) or value.dtype is None
 
 
-def _declare(k: Lowering, name: str, found: Operand, node: ast.AST) -> None:
+def _declare(k: Lowering, name: str, operand: Operand, node: ast.AST) -> None:
     """Declares a variable with its first value."""
     frame = k.frame
-    if not isinstance(found, Scalar | Constant):
+    if not isinstance(operand, Scalar | Constant):
         k.fail(
             node,
-            f"`{name}` is assigned more than once, and holds {_kind(found)}",
+            f"`{name}` is assigned more than once, and holds {_kind(operand)}",
             f"give its parts names of their own, or each value of `{name}` another name.",
         )
-    variable, value = _new_variable(k, name, found, node)
+    variable, value = _new_variable(k, name, operand, node)
     frame.env[name] = variable
     hole = frame.holes.pop(name, None)
     if hole is None:
@@ -155,33 +155,33 @@ def _declare(k: Lowering, name: str, found: Operand, node: ast.AST) -> None:
         k.emit(Assign(variable.name, value.expr, loc=k.loc(node)))
 
 
-def _new_variable(k: Lowering, name: str, found: Scalar | Constant, node: ast.AST) -> tuple[Variable, Scalar]:
-    if not is_bare(found):
-        value = found if isinstance(found, Scalar) else literal(k, found, found.own or ScalarType.BOOL, node)
-        return Variable(k.unique(name), value.dtype, value.cell, found.is_narrow), value
-    assert isinstance(found, Constant)
-    if found.value < 0 and not isinstance(found.value, float):
+def _new_variable(k: Lowering, name: str, operand: Scalar | Constant, node: ast.AST) -> tuple[Variable, Scalar]:
+    if not is_bare(operand):
+        value = operand if isinstance(operand, Scalar) else literal(k, operand, operand.own or ScalarType.BOOL, node)
+        return Variable(k.unique(name), value.dtype, value.cell, operand.is_narrow), value
+    assert isinstance(operand, Constant)
+    if operand.value < 0 and not isinstance(operand.value, float):
         k.fail(
             node,
             f"the variable `{name}` starts with a negative number, and which signed type it has is not said",
-            f"annotate it: {name}: i32 = {found.value}.",
+            f"annotate it: {name}: i32 = {operand.value}.",
         )
-    variable = k.number_variable(name, found.value)
+    variable = k.number_variable(name, operand.value)
     if variable.dtype is not None:
-        return variable, literal(k, found, variable.dtype, node)
+        return variable, literal(k, operand, variable.dtype, node)
     assert variable.cell is not None
     return variable, flexible(variable.cell)
 
 
-def _kind(found: Operand) -> str:
-    return {Array: "an array", Items: "a tuple"}.get(type(found), "something that is no number")
+def _kind(operand: Operand) -> str:
+    return {Array: "an array", Items: "a tuple"}.get(type(operand), "something that is no number")
 
 
-def fitted(k: Lowering, variable: Variable, found: Operand, role: str, node: ast.AST) -> Scalar:
+def fitted(k: Lowering, variable: Variable, operand: Operand, role: str, node: ast.AST) -> Scalar:
     """Returns a value with the type of a variable; ``role`` names it in the error."""
     if variable.dtype is None and variable.cell is not None:
         variable.dtype = variable.cell.root.dtype
     if variable.dtype is not None:
-        return typed(k, found, variable.dtype, role, node, node if isinstance(node, ast.expr) else None)
-    _, value = operators.common(k, k.read(variable, node), found, role, node)
+        return typed(k, operand, variable.dtype, role, node, node if isinstance(node, ast.expr) else None)
+    _, value = operators.common(k, k.read(variable, node), operand, role, node)
     return value

@@ -47,12 +47,12 @@ def elif_of(k: Lowering, statements: list[ast.stmt]) -> ast.If | None:
 
     In a loop what follows a ``return`` needs more than that.
     """
-    if len(statements) != 1 or not isinstance(found := statements[0], ast.If):
+    if len(statements) != 1 or not isinstance(only := statements[0], ast.If):
         return None
-    if k.frame.returns is not None and k.frame.is_in_loop and has_return(found):
+    if k.frame.returns is not None and k.frame.is_in_loop and has_return(only):
         return None
     _reserve(k, k.frame.names.body(statements), 0)
-    return found
+    return only
 
 
 def statement(k: Lowering, node: ast.stmt) -> bool:
@@ -128,5 +128,5 @@ def branch(k: Lowering, node: ast.If, then: Callable[[], bool], otherwise: Calla
 
 def merged(before: set[str], *ways: set[str] | None) -> set[str]:
     """Returns the names that have a value whichever of the ways was taken; None is a way that does not get here."""
-    found = [way for way in ways if way is not None]
-    return set.intersection(*found) if found else before
+    reached = [way for way in ways if way is not None]
+    return set.intersection(*reached) if reached else before

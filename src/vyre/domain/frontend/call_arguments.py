@@ -15,9 +15,9 @@ def positional(k: Lowering, node: ast.Call, count: int) -> list[Operand]:
     """Returns so many arguments, given by position."""
     refuse_stars(k, node)
     if node.keywords or len(node.args) != count:
-        name, given = called(node), len(node.args) + len(node.keywords)
-        are_given = "one is given" if given == 1 else f"{given} are given"
-        if node.keywords and given == count:
+        name, passed = called(node), len(node.args) + len(node.keywords)
+        are_given = "one is given" if passed == 1 else f"{passed} are given"
+        if node.keywords and passed == count:
             are_given = f"`{node.keywords[0].arg}` is given by name"
         k.fail(node, f"`{name}` takes {counted(count)}, and {are_given}", f"write {name}({', '.join('xyz'[:count])}).")
     return operands(k, node.args)
@@ -49,14 +49,14 @@ def bound(k: Lowering, node: ast.Call, names: tuple[str, ...], least: int) -> li
             slots[names.index(keyword.arg)] = keyword.value
         else:
             wrong = True
-    given = len(slots)
-    while given and slots[given - 1] is None:
-        given -= 1
-    found = [slot for slot in slots[:given] if slot is not None]
-    if wrong or given < least or len(found) != given:
+    count = len(slots)
+    while count and slots[count - 1] is None:
+        count -= 1
+    filled = [slot for slot in slots[:count] if slot is not None]
+    if wrong or count < least or len(filled) != count:
         wanted = counted(least) if least == len(names) else f"at most {counted(len(names))}"
         k.fail(node, f"the arguments do not fit `{called(node)}({', '.join(names)})` of kernels", f"give {wanted}.")
-    return operands(k, found)
+    return operands(k, filled)
 
 
 def called(node: ast.Call) -> str:
@@ -93,8 +93,8 @@ def type_argument(k: Lowering, operand: Operand, node: ast.AST) -> ScalarType:
     return dtype
 
 
-def as_type(held: object) -> ScalarType | None:
+def as_type(candidate: object) -> ScalarType | None:
     """Returns the type that a Python object stands for: one of vyre, or one of NumPy."""
-    if isinstance(held, ScalarType):
-        return held
-    return value_type(held) if isinstance(held, type) else None
+    if isinstance(candidate, ScalarType):
+        return candidate
+    return value_type(candidate) if isinstance(candidate, type) else None

@@ -89,8 +89,8 @@ def _is_hashable(function: Any) -> bool:
 
 # ---------------------------------------------------------------- ids, barriers, memory
 def _launch_id(kind: ir.IdKind) -> Rule:
-    def rule(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
-        axis = whole_argument(k, given[0], "the axis", node) if given else 0
+    def rule(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
+        axis = whole_argument(k, arguments[0], "the axis", node) if arguments else 0
         if not 0 <= axis <= 2:
             k.fail(node, f"there is no axis {axis}", "use 0 for x, 1 for y or 2 for z.")
         return Scalar(ir.LaunchId(kind, axis, loc=k.loc(node)), _U32)
@@ -98,28 +98,28 @@ def _launch_id(kind: ir.IdKind) -> Rule:
     return rule
 
 
-def _subgroup_lane(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
+def _subgroup_lane(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
     return Scalar(ir.SubgroupLane(loc=k.loc(node)), _U32)
 
 
-def _subgroup_size(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
+def _subgroup_size(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
     return Scalar(ir.SubgroupSize(loc=k.loc(node)), _U32)
 
 
 def _barrier(ordering: Ordering) -> Rule:
-    def rule(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
+    def rule(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
         k.emit(ir.Barrier(ordering, loc=k.loc(node)))
         return _NOTHING
 
     return rule
 
 
-def _grid_loop(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
+def _grid_loop(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
     k.fail(node, "grid_loop() is no value", "write `with vyre.grid_loop(limit, flag) as rounds:`.")
 
 
-def _trap(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
-    address, tag = given
+def _trap(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
+    address, tag = arguments
     if not isinstance(tag, Thing) or not isinstance(tag.value, str):
         k.fail(node, "the tag of a trap is no text", 'write vyre.trap(number, "what happened").')
     value = typed(k, address, _U32, "the address of a trap", node)
@@ -128,9 +128,9 @@ def _trap(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
 
 
 def _memory(access: Access, hint: str) -> Rule:
-    def rule(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
-        dtype = type_argument(k, given[0], node)
-        sizes = given[1].items if isinstance(given[1], Items) else (given[1],)
+    def rule(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
+        dtype = type_argument(k, arguments[0], node)
+        sizes = arguments[1].items if isinstance(arguments[1], Items) else (arguments[1],)
         counts = [whole_argument(k, size, "a size of the array", node) for size in sizes]
         if not 1 <= len(counts) <= 3 or min(counts) < 1:
             k.fail(node, f"the array has the sizes {tuple(counts)}", "give one to three positive sizes.")
@@ -146,8 +146,8 @@ def _assigned_name(k: Lowering, node: ast.Call) -> str | None:
     return k.naming.get(id(node))
 
 
-def _spec(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
-    name, default = given
+def _spec(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
+    name, default = arguments
     if not isinstance(name, Thing) or not isinstance(name.value, str) or not name.value:
         k.fail(node, "the name of a constant is no text", 'write vyre.spec("tile", 16).')
     value = scalar(k, default, node)
@@ -156,8 +156,8 @@ def _spec(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
     return Scalar(ir.SpecConst(name.value, value.expr, loc=k.loc(node)), value.dtype)
 
 
-def _call(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
-    named, *arguments = given
+def _call(k: Lowering, operands: list[Operand], node: ast.Call) -> Operand:
+    named, *arguments = operands
     if not isinstance(named, Thing) or not isinstance(named.value, str | Definition):
         k.fail(node, "the first argument of call() names no operation", 'write vyre.call("acme.gelu", x).')
     return _operation(k, named.value, arguments, node)
@@ -166,21 +166,21 @@ def _call(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
 def _operation(k: Lowering, named: str | Definition, arguments: Sequence[Operand], node: ast.Call) -> Operand:
     """Returns the call of a defined operation; its definition becomes part of the program."""
     try:
-        found = k.definitions.named(named) if isinstance(named, str) else k.definitions.add(named)
+        definition = k.definitions.named(named) if isinstance(named, str) else k.definitions.add(named)
     except BuildError as error:
         k.fail(node, error.message, error.fix)
-    wanted = found.parameters
+    wanted = definition.parameters
     if len(arguments) != len(wanted):
         takes = ", ".join(f"{each.name}: {each.dtype.text}" for each in wanted)
-        k.fail(node, f"`{found.id}` takes {counted(len(wanted))}, got {len(arguments)}", f"pass ({takes}).")
+        k.fail(node, f"`{definition.id}` takes {counted(len(wanted))}, got {len(arguments)}", f"pass ({takes}).")
     values = [
-        typed(k, value, each.dtype, f"argument `{each.name}` of {found.id}", node)
+        typed(k, value, each.dtype, f"argument `{each.name}` of {definition.id}", node)
         for each, value in zip(wanted, arguments, strict=True)
     ]
     place = k.loc(node)
-    warn_of_deprecated(found, place)
-    expr = ir.Call(found.id, tuple([value.expr for value in values]), loc=place)
-    return Scalar(expr, found.result_type, None, any(value.changes for value in values))
+    warn_of_deprecated(definition, place)
+    expr = ir.Call(definition.id, tuple([value.expr for value in values]), loc=place)
+    return Scalar(expr, definition.result_type, None, any(value.changes for value in values))
 
 
 def _of_library(k: Lowering, function: Any, node: ast.Call) -> Operand:
@@ -226,22 +226,22 @@ def _refuse_function(k: Lowering, function: Any, module: str, name: str, node: a
 
 # ---------------------------------------------------------------- functions of vyre
 def _unary_of(op: UnaryOp) -> Rule:
-    def rule(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
-        return unary_function(k, op, given[0], node)
+    def rule(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
+        return unary_function(k, op, arguments[0], node)
 
     return rule
 
 
 def _binary_of(op: BinaryOp) -> Rule:
-    def rule(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
+    def rule(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
         name = called(node)
         if op in (BinaryOp.ROTATE_LEFT, BinaryOp.ROTATE_RIGHT):
-            value = scalar(k, given[0], node)
-            count = given[1]
+            value = scalar(k, arguments[0], node)
+            count = arguments[1]
             dtype = value.dtype or _U32
             right = literal(k, count, dtype, node) if isinstance(count, Constant) else scalar(k, count, node)
             return _checked(k, op, value, right, name, node)
-        a, b = operators.common(k, given[0], given[1], f"`{name}`", node)
+        a, b = operators.common(k, arguments[0], arguments[1], f"`{name}`", node)
         return _checked(k, op, a, b, name, node)
 
     return rule
@@ -253,13 +253,13 @@ def _checked(k: Lowering, op: BinaryOp, a: Scalar, b: Scalar, name: str, node: a
     return operators.made(k, op, a, b, node)
 
 
-def _select(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
-    return operators.select(k, condition(k, given[0], node), given[1], given[2], node)
+def _select(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
+    return operators.select(k, condition(k, arguments[0], node), arguments[1], arguments[2], node)
 
 
-def _fma(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
-    x, y = operators.common(k, given[0], given[1], "`fma`", node)
-    x, z = operators.common(k, x, given[2], "`fma`", node)
+def _fma(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
+    x, y = operators.common(k, arguments[0], arguments[1], "`fma`", node)
+    x, z = operators.common(k, x, arguments[2], "`fma`", node)
     x, y = operators.common(k, x, y, "`fma`", node)
     if x.dtype is None:
         return x
@@ -270,21 +270,21 @@ def _fma(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
 
 
 def _narrowing(kind: type[ir.Narrow] | type[ir.Pack] | type[ir.Unpack]) -> Rule:
-    def rule(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
-        target = type_argument(k, given[0], node)
+    def rule(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
+        target = type_argument(k, arguments[0], node)
         if not narrow_is_legal(target):
             k.fail(node, f"`{called(node)}` is not defined for {target.text}", "use u8 u16 i8 i16 f16 or bf16.")
         wanted = _U32 if kind is ir.Unpack else target.widened
-        value = typed(k, given[1], wanted, "the operand", node)
+        value = typed(k, arguments[1], wanted, "the operand", node)
         dtype = _U32 if kind is ir.Pack else target.widened
         return Scalar(kind(target, value.expr, loc=k.loc(node)), dtype, None, value.changes)
 
     return rule
 
 
-def _wrap_cast(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
-    target = type_argument(k, given[0], node)
-    value = scalar(k, given[1], node)
+def _wrap_cast(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
+    target = type_argument(k, arguments[0], node)
+    value = scalar(k, arguments[1], node)
     if target not in INTEGERS or value.dtype not in FLOATS:
         k.fail(node, "wrap_cast makes integers of f32 or f64", "write wrap_cast(i32, x).")
     return Scalar(ir.WrapCast(target, value.expr, loc=k.loc(node)), target, None, value.changes)
@@ -293,8 +293,8 @@ def _wrap_cast(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
 def _over_lanes(op: SubgroupOp) -> Rule:
     row = SUBGROUP[op]
 
-    def rule(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
-        value = (condition if BOOL in row.operands else scalar)(k, given[0], node)
+    def rule(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
+        value = (condition if BOOL in row.operands else scalar)(k, arguments[0], node)
         if value.dtype is not None and value.dtype not in row.operands:
             fix = "convert: u32(a)." if value.dtype is BOOL else "convert it, or use its bits: x.view(u32)."
             k.fail(node, f"`{called(node)}` is not defined for {value.dtype.text}", fix)
@@ -303,22 +303,22 @@ def _over_lanes(op: SubgroupOp) -> Rule:
     return rule
 
 
-def _subgroup_ballot(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
-    value = condition(k, given[0], node)
+def _subgroup_ballot(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
+    value = condition(k, arguments[0], node)
     return Scalar(ir.SubgroupBallot(value.expr, loc=k.loc(node)), _U32, None, value.changes)
 
 
-def _subgroup_broadcast(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
-    lane = typed(k, given[1], _U32, "the lane of a broadcast", node).expr
+def _subgroup_broadcast(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
+    lane = typed(k, arguments[1], _U32, "the lane of a broadcast", node).expr
     if type(lane) is not ir.Literal or lane.bits >= _LANES:
         fix = "write subgroup_shuffle(value, lane) for others."
         k.fail(node, "the lane of a broadcast is no number of 0 to 31", fix)
-    return _subgroup_shuffle(k, given, node)
+    return _subgroup_shuffle(k, arguments, node)
 
 
-def _subgroup_shuffle(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
-    value = scalar(k, given[0], node)
-    lane = typed(k, given[1], _U32, "the lane of a shuffle", node)
+def _subgroup_shuffle(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
+    value = scalar(k, arguments[0], node)
+    lane = typed(k, arguments[1], _U32, "the lane of a shuffle", node)
     expr = ir.SubgroupShuffle(value.expr, lane.expr, loc=k.loc(node))
     return Scalar(expr, value.dtype, value.cell, value.changes or lane.changes)
 

@@ -79,35 +79,35 @@ def member(k: Lowering, holder: Any, name: str) -> Any:
     is_function = isinstance(stored, FunctionType | BuiltinFunctionType)
     if not (is_stored or of_enum or is_function) or isinstance(type(holder).__getattribute__, FunctionType):
         raise AttributeError(name)
-    found = read(k, holder, name)
-    if is_function and found is not stored:
+    value = read(k, holder, name)
+    if is_function and value is not stored:
         raise AttributeError(name)  # a method of an object
-    return found
+    return value
 
 
 # ---------------------------------------------------------------- operands
-def operand_from(k: Lowering, found: Any, name: str, node: ast.AST) -> Operand:
+def operand_from(k: Lowering, value: Any, name: str, node: ast.AST) -> Operand:
     """Returns the operand for a Python object; what may change unseen is refused."""
-    if (isinstance(found, bool | int | float | str | tuple | Enum) or is_numpy(found)) and not is_plain(found):
-        kind = type(found).__name__
+    if (isinstance(value, bool | int | float | str | tuple | Enum) or is_numpy(value)) and not is_plain(value):
+        kind = type(value).__name__
         k.fail(node, f"`{name}` is of the type {kind}, which has operators of its own", "capture its plain value.")
-    if is_numpy(found) and not isinstance(found, str):
-        is_number = is_array(found) or not hasattr(found, "__array_finalize__")
-        if is_number and type(python_number(found)) in PYTHON_NUMBERS:
-            return Constant(found.copy() if is_array(found) else found)
-        if found.ndim == 0:
-            k.fail(node, f"`{name}` is a {found.dtype} of NumPy, which kernels do not have", "capture a real number.")
+    if is_numpy(value) and not isinstance(value, str):
+        is_number = is_array(value) or not hasattr(value, "__array_finalize__")
+        if is_number and type(python_number(value)) in PYTHON_NUMBERS:
+            return Constant(value.copy() if is_array(value) else value)
+        if value.ndim == 0:
+            k.fail(node, f"`{name}` is a {value.dtype} of NumPy, which kernels do not have", "capture a real number.")
         k.fail(node, f"`{name}` is an array, which may change", f"pass it as a parameter, {name}: In[...].")
-    if isinstance(found, bool | int | float):
-        return Constant(found)
-    if isinstance(found, tuple):
-        return Items(tuple([operand_from(k, item, name, node) for item in found]))
-    if found is None or isinstance(found, str | range | Enum | ModuleType | type | Definition) or callable(found):
-        return Thing(found)
-    if is_dtype(found) or str(getattr(type(found), "__module__", "")) == "numpy":
-        return Thing(found)
+    if isinstance(value, bool | int | float):
+        return Constant(value)
+    if isinstance(value, tuple):
+        return Items(tuple([operand_from(k, item, name, node) for item in value]))
+    if value is None or isinstance(value, str | range | Enum | ModuleType | type | Definition) or callable(value):
+        return Thing(value)
+    if is_dtype(value) or str(getattr(type(value), "__module__", "")) == "numpy":
+        return Thing(value)
     k.fail(
         node,
-        f"`{name}` is of the type {type(found).__name__}, whose values may change",
+        f"`{name}` is of the type {type(value).__name__}, whose values may change",
         "pass it as a parameter, or capture numbers and tuples of numbers.",
     )

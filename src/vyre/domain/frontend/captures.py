@@ -63,14 +63,14 @@ class Capture(NamedTuple):
     @classmethod
     def of(cls, holder: Any, name: str) -> Capture:
         """Returns what a dictionary or an object holds under a name now."""
-        held = _held(holder, name)
-        return cls(holder, name, held, identity(held))
+        value = _held(holder, name)
+        return cls(holder, name, value, identity(value))
 
     def again(self) -> Capture | None:
         """Returns the capture as it is now; None where it has another value."""
         try:
-            held = _held(self.holder, self.name)
-            return self._replace(held=held) if identity(held) == self.value else None
+            value = _held(self.holder, self.name)
+            return self._replace(held=value) if identity(value) == self.value else None
         except _FAILURES:
             return None
 
@@ -128,16 +128,16 @@ class Captured:
         free = function.__code__.co_freevars
         if name in free and function.__closure__ is not None:
             try:
-                found = look(function.__closure__[free.index(name)], "cell_contents")
+                value = look(function.__closure__[free.index(name)], "cell_contents")
             except ValueError:
                 raise KeyError(name) from None
         else:
-            found = look(function.__globals__, name)
-            if found is _ABSENT:
-                found = look(function.__builtins__, name)
-            if found is _ABSENT:
+            value = look(function.__globals__, name)
+            if value is _ABSENT:
+                value = look(function.__builtins__, name)
+            if value is _ABSENT:
                 raise KeyError(name)
-        return self.types.get(found.__name__, found) if isinstance(found, TypeVar) else found
+        return self.types.get(value.__name__, value) if isinstance(value, TypeVar) else value
 
 
 def is_dtype(value: object) -> bool:

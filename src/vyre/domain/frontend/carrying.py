@@ -51,8 +51,8 @@ class _Back:
 
     __slots__ = ("made", "remaking")
 
-    def __init__(self, made: object, remaking: Remaking | None = None) -> None:
-        self.made, self.remaking = made, remaking
+    def __init__(self, original: object, remaking: Remaking | None = None) -> None:
+        self.made, self.remaking = original, remaking
 
     def __reduce__(self) -> tuple[type[_Back], tuple[None, Remaking]]:
         assert isinstance(self.made, Carried)

@@ -39,23 +39,23 @@ class Cell:
         root = self.root
         return dtype.is_float or (dtype.is_integer and not root.fractional)
 
-    def decide(self, dtype: ScalarType, at: SourceLocation) -> None:
+    def decide(self, dtype: ScalarType, loc: SourceLocation) -> None:
         """Fixes the type, unless it is fixed already or does not fit."""
         root = self.root
         if root.dtype is None and self.fits(dtype) and not (root.whole and dtype.is_float):
-            root.dtype, root.decided_at = dtype, at
+            root.dtype, root.decided_at = dtype, loc
 
-    def join(self, other: Cell, at: SourceLocation) -> None:
+    def join(self, other: Cell, loc: SourceLocation) -> None:
         """Makes two unknown types one."""
-        one, two = self.root, other.root
-        if one is two:
+        root, absorbed = self.root, other.root
+        if root is absorbed:
             return
-        if two.dtype is not None:
-            one.decide(two.dtype, two.decided_at or at)
-        two._parent = one
-        one.fractional |= two.fractional
-        one.whole |= two.whole
-        one.negative |= two.negative
+        if absorbed.dtype is not None:
+            root.decide(absorbed.dtype, absorbed.decided_at or loc)
+        absorbed._parent = root
+        root.fractional |= absorbed.fractional
+        root.whole |= absorbed.whole
+        root.negative |= absorbed.negative
 
     @property
     def result(self) -> ScalarType:

@@ -87,10 +87,10 @@ def truth(k: Lowering, operand: Operand, node: ast.AST) -> bool:
     """Returns the truth of what is known while the kernel is being built."""
     if isinstance(operand, Items):
         return bool(operand.items)
-    held = known_object(operand)
-    if not is_plain(held):
-        k.fail(node, f"the truth of {shown(held)} is a matter of its class", "compare it, such as x is None.")
-    return bool(held)
+    value = known_object(operand)
+    if not is_plain(value):
+        k.fail(node, f"the truth of {shown(value)} is a matter of its class", "compare it, such as x is None.")
+    return bool(value)
 
 
 def _of_known(k: Lowering, op: ast.cmpop, a: Operand, b: Operand, node: ast.AST) -> Constant:
@@ -144,17 +144,17 @@ def _of_things(k: Lowering, op: ast.cmpop, a: Operand, b: Operand, node: ast.AST
 def _among(k: Lowering, op: ast.cmpop, a: Operand, b: Operand, node: ast.AST) -> Operand:
     if not isinstance(b, Items):
         k.fail(node, "`in` looks into tuples only", "write a tuple of the values, x in (1, 2, 3), or a loop.")
-    found: Operand = Constant(False)
+    result: Operand = Constant(False)
     if isinstance(a, Scalar):
         a = named(k, a, node)
     for item in b.items:
         same = compare(k, ast.Eq(), a, item, node)
-        if isinstance(same, Constant) and isinstance(found, Constant):
-            found = Constant(found.value or same.value)
-        elif isinstance(found, Constant) and not found.value:
-            found = same
+        if isinstance(same, Constant) and isinstance(result, Constant):
+            result = Constant(result.value or same.value)
+        elif isinstance(result, Constant) and not result.value:
+            result = same
         else:
-            found = binary(k, ast.BitOr(), found, same, node)
+            result = binary(k, ast.BitOr(), result, same, node)
     if isinstance(op, ast.In):
-        return found
-    return Constant(not found.value) if isinstance(found, Constant) else negated(k, found, node)
+        return result
+    return Constant(not result.value) if isinstance(result, Constant) else negated(k, result, node)

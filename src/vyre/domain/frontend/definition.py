@@ -116,16 +116,16 @@ class KernelDefinition:
                 source.fail(default, "parameters of kernels have no defaults", "pass the value, or capture a constant.")
         if tree.returns is not None and not (isinstance(tree.returns, ast.Constant) and tree.returns.value is None):
             source.fail(tree.returns, "a kernel returns nothing", "annotate a parameter as Out[f32] and store to it.")
-        found: list[Parameter] = []
+        parameters: list[Parameter] = []
         for node in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-            if node.annotation is None and not found and node.arg in ("self", "cls"):
+            if node.annotation is None and not parameters and node.arg in ("self", "cls"):
                 fix = f"define it outside of the class, or write @staticmethod above it, without `{node.arg}`."
                 source.fail(node, "a kernel is a function and no method of a class", fix)
             if node.annotation is None:
                 fix = f"write {node.arg}: In[f32], InOut[f32], Out[f32] for an array, {node.arg}: f32 for a number."
                 source.fail(node, f"the parameter `{node.arg}` has no annotation", fix)
-            found.append(Parameter(node.arg, self._parameter_type(node), node))
-        declared = tuple(found)
+            parameters.append(Parameter(node.arg, self._parameter_type(node), node))
+        declared = tuple(parameters)
         return tuple(self._with_size(one, declared) for one in declared)
 
     def _with_size(self, one: Parameter, declared: tuple[Parameter, ...]) -> Parameter:
@@ -176,10 +176,10 @@ class KernelDefinition:
             )
 
     def _parameter_type(self, node: ast.arg) -> ArrayType | StaticType | ScalarType | TypeVar:
-        found = unwrapped(self.annotation(node.annotation, node.arg))
-        if isinstance(found, ArrayType | StaticType | TypeVar):
-            return found
-        dtype = found if isinstance(found, ScalarType) else value_type(found)
+        annotated = unwrapped(self.annotation(node.annotation, node.arg))
+        if isinstance(annotated, ArrayType | StaticType | TypeVar):
+            return annotated
+        dtype = annotated if isinstance(annotated, ScalarType) else value_type(annotated)
         if dtype is not None:
             return dtype
         assert node.annotation is not None
@@ -287,11 +287,11 @@ class KernelDefinition:
 
     def _operands(self, k: Lowering, types: Types, statics: Mapping[str, int | float | bool]) -> dict[str, Operand]:
         """Declares the parameters; returns what each means in the body."""
-        found: dict[str, Operand] = {}
+        operands: dict[str, Operand] = {}
         sized: list[tuple[str, ArrayType, ScalarType, ast.arg]] = []
         for one in self.parameters:
             if isinstance(one.type, StaticType):
-                found[one.name] = Constant(statics[one.name])
+                operands[one.name] = Constant(statics[one.name])
                 continue
             k.reserve(one.name)
             if isinstance(one.type, ArrayType):
@@ -300,7 +300,7 @@ class KernelDefinition:
                 sized.append((one.name, one.type, element, one.node))
                 continue
             dtype = _resolved(one.type, types)
-            found[one.name] = self._scalar(k, one.name, dtype, one.node)
+            operands[one.name] = self._scalar(k, one.name, dtype, one.node)
         for name, array, element, node in sized:
             sizes: list[Expr] = []
             for axis in range(array.axes - 1, 0, -1):
@@ -308,8 +308,8 @@ class KernelDefinition:
                 k.sizes[size_name] = self._model(name), -axis
                 size = self._scalar(k, size_name, _U32, node)
                 sizes.append(size.expr)
-            found[name] = Array(name, element, _ACCESS[array.direction], tuple(sizes))
-        return found
+            operands[name] = Array(name, element, _ACCESS[array.direction], tuple(sizes))
+        return operands
 
     def _model(self, name: str) -> str:
         """Returns the array from which an array has its shape; its own name for an array that is like no other."""
@@ -342,8 +342,8 @@ def _resolved(dtype: ScalarType | TypeVar, types: Types) -> ScalarType:
     return dtype if isinstance(dtype, ScalarType) else types[dtype.__name__]
 
 
-def _is_whole(given: ArrayType | StaticType | ScalarType | TypeVar) -> bool:
+def _is_whole(kind: ArrayType | StaticType | ScalarType | TypeVar) -> bool:
     """Returns whether a parameter is a whole number, which sizes may be made of."""
-    if isinstance(given, StaticType):
-        return given.kind is int
-    return isinstance(given, ScalarType) and given.is_integer
+    if isinstance(kind, StaticType):
+        return kind.kind is int
+    return isinstance(kind, ScalarType) and kind.is_integer

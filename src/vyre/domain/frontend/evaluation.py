@@ -34,25 +34,25 @@ def operands(k: Lowering, nodes: Sequence[ast.expr]) -> list[Operand]:
 
     Where a later one changes something, as an atomic does, the earlier ones are evaluated before it.
     """
-    found: list[Operand] = []
+    values: list[Operand] = []
     starts: list[int] = []
     body = k.body
     for node in nodes:
         start = len(body)
         operand = expression(k, node)
         if len(body) > start and has_effect(k, start):
-            _evaluate_before(k, found, starts, nodes)
-        found.append(operand)
+            _evaluate_before(k, values, starts, nodes)
+        values.append(operand)
         starts.append(len(body))
-    return found
+    return values
 
 
-def _evaluate_before(k: Lowering, found: list[Operand], starts: list[int], nodes: Sequence[ast.expr]) -> None:
+def _evaluate_before(k: Lowering, values: list[Operand], starts: list[int], nodes: Sequence[ast.expr]) -> None:
     """Names the values so far at the places where they were written, if they may have changed since."""
     added = 0
-    for index, operand in enumerate(found):
+    for index, operand in enumerate(values):
         before = len(k.body)
-        found[index] = _kept_at(k, operand, starts[index] + added, nodes[index])
+        values[index] = _kept_at(k, operand, starts[index] + added, nodes[index])
         added += len(k.body) - before
         starts[index] += added
 
@@ -71,12 +71,12 @@ def kept_before(k: Lowering, operand: Operand, start: int, node: ast.AST) -> Ope
     return _kept_at(k, operand, start, node) if has_effect(k, start) else operand
 
 
-def _kept_at(k: Lowering, operand: Operand, at: int, node: ast.AST) -> Operand:
-    later = k.body[at:]
-    del k.body[at:]
-    found = kept(k, operand, node)
+def _kept_at(k: Lowering, operand: Operand, start: int, node: ast.AST) -> Operand:
+    later = k.body[start:]
+    del k.body[start:]
+    value = kept(k, operand, node)
     k.body.extend(later)
-    return found
+    return value
 
 
 def has_effect(k: Lowering, start: int) -> bool:
@@ -111,30 +111,30 @@ def test(k: Lowering, node: ast.expr) -> Scalar | bool:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         known = test(k, node.operand)
         return not known if isinstance(known, bool) else operators.negated(k, known, node)
-    found = expression(k, node)
-    if isinstance(found, Constant | Thing | Items):
-        return truth(k, found, node)
-    return condition(k, found, node)
+    operand = expression(k, node)
+    if isinstance(operand, Constant | Thing | Items):
+        return truth(k, operand, node)
+    return condition(k, operand, node)
 
 
 def _all_or_any(k: Lowering, node: ast.BoolOp) -> Scalar | bool:
     """Returns the truth of ``and`` or ``or``, whose operands need not have one type."""
     conjunction = isinstance(node.op, ast.And)
-    found = test(k, node.values[0])
+    result = test(k, node.values[0])
     for part in node.values[1:]:
-        if isinstance(found, bool):
-            if found is not conjunction:
-                return found
-            found = test(k, part)
+        if isinstance(result, bool):
+            if result is not conjunction:
+                return result
+            result = test(k, part)
             continue
         side = aside(k, test, part, on_the_right(node))
-        found, right = placed(k, found, node, side, where=conjunction)
+        result, right = placed(k, result, node, side, where=conjunction)
         if isinstance(right, bool):
             if right is not conjunction:
                 return right
             continue
-        found = operators.made(k, BinaryOp.AND if conjunction else BinaryOp.OR, found, right, node, _BOOL)
-    return found
+        result = operators.made(k, BinaryOp.AND if conjunction else BinaryOp.OR, result, right, node, _BOOL)
+    return result
 
 
 def on_the_right(node: ast.BoolOp) -> str:

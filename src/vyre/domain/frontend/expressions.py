@@ -31,12 +31,12 @@ _BOOL: Final = ScalarType.BOOL
 
 # ---------------------------------------------------------------- rules
 def _constant(k: Lowering, node: ast.Constant) -> Operand:
-    held = node.value
-    if isinstance(held, bool | int | float):
-        return Constant(held)
-    if held is None or isinstance(held, str):
-        return Thing(held)
-    k.fail(node, f"{held!r} is no value of a kernel", "use ints, floats and bools.")
+    value = node.value
+    if isinstance(value, bool | int | float):
+        return Constant(value)
+    if value is None or isinstance(value, str):
+        return Thing(value)
+    k.fail(node, f"{value!r} is no value of a kernel", "use ints, floats and bools.")
 
 
 def _name(k: Lowering, node: ast.Name) -> Operand:
@@ -44,8 +44,8 @@ def _name(k: Lowering, node: ast.Name) -> Operand:
     if name in frame.names.plans or name in frame.env:
         if name not in frame.assigned or name not in frame.env:
             _fail_unassigned(k, name, node)
-        found = frame.env[name]
-        return k.read(found, node) if isinstance(found, Variable) else found
+        operand = frame.env[name]
+        return k.read(operand, node) if isinstance(operand, Variable) else operand
     return operand_from(k, captured(k, name, node), name, node)
 
 
@@ -71,8 +71,8 @@ def _attribute(k: Lowering, node: ast.Attribute) -> Operand:
             return Method(of, name)
         case Array():
             return _array_attribute(k, of, name, node)
-        case Thing(value=held, is_dtype=False):
-            return operand_from(k, _member(k, held, node), name, node)
+        case Thing(value=holder, is_dtype=False):
+            return operand_from(k, _member(k, holder, node), name, node)
         case Scalar() | Constant() if name in ("cast", "bitcast"):
             return Method(of, name)
         case Scalar() | Constant() if name in OF_METHODS:
@@ -95,14 +95,14 @@ def _holder(k: Lowering, node: ast.expr) -> Operand:
     return expression(k, node)
 
 
-def _member(k: Lowering, held: Any, node: ast.Attribute) -> Any:
+def _member(k: Lowering, holder: Any, node: ast.Attribute) -> Any:
     try:
-        return member(k, held, node.attr)
+        return member(k, holder, node.attr)
     except AttributeError:
-        if not (isinstance(held, ModuleType) or (isinstance(held, type) and issubclass(held, Enum))):
+        if not (isinstance(holder, ModuleType) or (isinstance(holder, type) and issubclass(holder, Enum))):
             _fail_attribute(k, node)
         owner = ast.unparse(node.value)
-        k.fail(node, f"`{owner}` has no attribute `{node.attr}`", _instead_of_attribute(owner, held, node.attr))
+        k.fail(node, f"`{owner}` has no attribute `{node.attr}`", _instead_of_attribute(owner, holder, node.attr))
 
 
 def _fail_attribute(k: Lowering, node: ast.Attribute) -> NoReturn:
@@ -113,13 +113,13 @@ def _fail_attribute(k: Lowering, node: ast.Attribute) -> NoReturn:
     )
 
 
-def _instead_of_attribute(owner: str, held: ModuleType | type[Enum], name: str) -> str:
+def _instead_of_attribute(owner: str, holder: ModuleType | type[Enum], name: str) -> str:
     """Returns what to write instead of a name that a module or an enumeration does not have."""
-    public = getattr(held, "__all__", None) or [one for one in dir(held) if not one.startswith("_")]
+    public = getattr(holder, "__all__", None) or [one for one in dir(holder) if not one.startswith("_")]
     near = closest(name, [one for one in public if one[0].isupper() is name[0].isupper()])
-    if isinstance(held, ModuleType) and name in INSTEAD:
+    if isinstance(holder, ModuleType) and name in INSTEAD:
         return INSTEAD[name]
-    hints: Hints = KERNEL if held.__name__ == "vyre" else {}
+    hints: Hints = KERNEL if holder.__name__ == "vyre" else {}
     return f"{hints.get(plain(name)) or (f'write {owner}.{near}' if near else 'check the name')}."
 
 
@@ -147,24 +147,24 @@ def _subscript(k: Lowering, node: ast.Subscript) -> Operand:
     of = expression(k, node.value)
     if isinstance(of, Array):
         return element(k, of, index_operands(k, node), node)
-    at = expression(k, node.slice)
+    index = expression(k, node.slice)
     if isinstance(of, Thing) and isinstance(of.value, range):
         of = Items(fixed_items(k, of, node))
     if isinstance(of, Items):
-        if isinstance(at, Thing) or (isinstance(at, Constant) and not isinstance(at.value, int)):
-            k.fail(node, f"a tuple is indexed with {at.value!r}", "give an int.")
-        if not isinstance(at, Constant) or not isinstance(at.value, int):
+        if isinstance(index, Thing) or (isinstance(index, Constant) and not isinstance(index.value, int)):
+            k.fail(node, f"a tuple is indexed with {index.value!r}", "give an int.")
+        if not isinstance(index, Constant) or not isinstance(index.value, int):
             k.fail(
                 node,
                 "a tuple is indexed with something that is known only when the kernel runs",
                 "use a number, unroll the loop with vyre.static, or pass the values as an array.",
             )
         try:
-            return of.items[operator.index(at.held)]
+            return of.items[operator.index(index.held)]
         except TypeError:
-            k.fail(node, f"a tuple is indexed with {at.held!r}", "give an int.")
+            k.fail(node, f"a tuple is indexed with {index.held!r}", "give an int.")
         except IndexError:
-            k.fail(node, f"there is no item {at.value} in a tuple of {len(of.items)}", "check the index.")
+            k.fail(node, f"there is no item {index.value} in a tuple of {len(of.items)}", "check the index.")
     scalar(k, of, node.value)
     k.fail(node, "a value of a lane is indexed", "index an array or a tuple.")
 
@@ -174,12 +174,12 @@ def _binary(k: Lowering, node: ast.BinOp) -> Operand:
     links = [node]
     while isinstance(links[-1].left, ast.BinOp):
         links.append(links[-1].left)
-    found = expression(k, links[-1].left)
+    result = expression(k, links[-1].left)
     for link in reversed(links):
         start = len(k.body)
         right = expression(k, link.right)
-        found = k.settled(operators.binary(k, link.op, kept_before(k, found, start, link.left), right, link))
-    return found
+        result = k.settled(operators.binary(k, link.op, kept_before(k, result, start, link.left), right, link))
+    return result
 
 
 def _unary(k: Lowering, node: ast.UnaryOp) -> Operand:
@@ -192,20 +192,20 @@ def _unary(k: Lowering, node: ast.UnaryOp) -> Operand:
 def _compare(k: Lowering, node: ast.Compare) -> Operand:
     left, right = operands(k, (node.left, node.comparators[0]))
     rest = [aside(k, expression, part, "at the end of a chain of comparisons") for part in node.comparators[1:]]
-    found: Operand = Constant(True)
+    result: Operand = Constant(True)
     for index, op in enumerate(node.ops):
-        if index and isinstance(found, Scalar):
-            found, right = placed(k, found, node, rest[index - 1], where=True)
+        if index and isinstance(result, Scalar):
+            result, right = placed(k, result, node, rest[index - 1], where=True)
         elif index:
             k.body.extend(rest[index - 1].branch or ())
             right = rest[index - 1].value
         if index < len(rest) and isinstance(right, Scalar):
             right = operators.named(k, right, node)
-        found = _both(k, found, compare(k, op, left, right, node), node)
-        if isinstance(found, Constant) and not found.value:
+        result = _both(k, result, compare(k, op, left, right, node), node)
+        if isinstance(result, Constant) and not result.value:
             break
         left = right
-    return found
+    return result
 
 
 def _both(k: Lowering, a: Operand, b: Operand, node: ast.expr) -> Operand:
@@ -219,16 +219,16 @@ def _both(k: Lowering, a: Operand, b: Operand, node: ast.expr) -> Operand:
 
 def _bool_op(k: Lowering, node: ast.BoolOp) -> Operand:
     conjunction = isinstance(node.op, ast.And)
-    found = expression(k, node.values[0])
+    result = expression(k, node.values[0])
     for part in node.values[1:]:
-        if isinstance(found, Constant | Thing | Items):
-            if truth(k, found, part) is not conjunction:
-                return found
-            found = expression(k, part)
+        if isinstance(result, Constant | Thing | Items):
+            if truth(k, result, part) is not conjunction:
+                return result
+            result = expression(k, part)
             continue
         side = aside(k, expression, part, on_the_right(node))
-        found = _joined(k, found, side, conjunction=conjunction, node=node)
-    return found
+        result = _joined(k, result, side, conjunction=conjunction, node=node)
+    return result
 
 
 def _joined(k: Lowering, a: Operand, side: Aside[Operand], *, conjunction: bool, node: ast.BoolOp) -> Operand:
@@ -278,9 +278,9 @@ _IN_CHOICE: Final = "in a conditional expression"
 
 
 def _tuple(k: Lowering, node: ast.Tuple) -> Operand:
-    given = operands(k, [one.value if isinstance(one, ast.Starred) else one for one in node.elts])
+    values = operands(k, [one.value if isinstance(one, ast.Starred) else one for one in node.elts])
     items: list[Operand] = []
-    for one, operand in zip(node.elts, given, strict=True):
+    for one, operand in zip(node.elts, values, strict=True):
         items.extend(fixed_items(k, operand, one) if isinstance(one, ast.Starred) else (operand,))
     return Items(tuple(items))
 

@@ -30,9 +30,9 @@ def with_block(k: Lowering, node: ast.With) -> bool:
     call = item.context_expr
     if len(node.items) > 1 or not isinstance(call, ast.Call) or not _is_grid_loop(k, call.func):
         refuse(k, node)
-    limit, given = bound(k, call, ("limit", "flag"), 2)
+    limit, operand = bound(k, call, ("limit", "flag"), 2)
     most = typed(k, limit, _U32, "the limit of a grid loop", call)
-    flag = _flag(k, given, call)
+    flag = _flag(k, operand, call)
     target = item.optional_vars
     if target is not None and not isinstance(target, ast.Name):
         k.fail(target, "a grid loop gives one number", "write `with vyre.grid_loop(limit, flag) as rounds:`.")
@@ -56,12 +56,12 @@ def with_block(k: Lowering, node: ast.With) -> bool:
 
 
 def _is_grid_loop(k: Lowering, node: ast.expr) -> bool:
-    found = expression(k, node)
-    return isinstance(found, Thing) and found.value is intrinsics.grid_loop
+    callee = expression(k, node)
+    return isinstance(callee, Thing) and callee.value is intrinsics.grid_loop
 
 
-def _flag(k: Lowering, given: Operand, call: ast.Call) -> Array:
-    if isinstance(given, Array) and given.element is _U32 and given.is_writable and given.access not in _OF_LANES:
-        return given
+def _flag(k: Lowering, array: Operand, call: ast.Call) -> Array:
+    if isinstance(array, Array) and array.element is _U32 and array.is_writable and array.access not in _OF_LANES:
+        return array
     text = written(call.args[1]) if len(call.args) > 1 else "flag"
     k.fail(call, f"`{text}` cannot be the flag of a grid loop", "give a parameter that is InOut[u32] or Out[u32].")

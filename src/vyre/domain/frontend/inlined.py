@@ -73,8 +73,8 @@ class Inlined(Carried, _Calls[P, R]):
         if parameter.arg in self._annotated:
             return self._annotated[parameter.arg]
         assert isinstance(self.function, FunctionType)
-        found = annotation_of(self.function, self.source, self._local_names, parameter.annotation, parameter.arg)
-        dtype = found if isinstance(found, ScalarType) else value_type(found)
+        annotated = annotation_of(self.function, self.source, self._local_names, parameter.annotation, parameter.arg)
+        dtype = annotated if isinstance(annotated, ScalarType) else value_type(annotated)
         if dtype is not None and not dtype.is_executable:
             fix = f"write {dtype.widened.text}; arrays of {dtype.text} narrow what is stored to them."
             self.source.fail(parameter, f"no value has the type {dtype.text}, which exists in arrays only", fix)
@@ -107,13 +107,13 @@ def annotation_of(
 
     ``local_names``: the names of the function in which this one was made.  Raises ``KernelSourceError``.
     """
-    given = _annotations(function).get(parameter) if parameter is not None else None
-    if given is not None and not isinstance(given, str):
-        return given
+    annotated = _annotations(function).get(parameter) if parameter is not None else None
+    if annotated is not None and not isinstance(annotated, str):
+        return annotated
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         text = node.value
     else:
-        text = given if isinstance(given, str) else ast.unparse(node)
+        text = annotated if isinstance(annotated, str) else ast.unparse(node)
     names = dict(local_names)
     for name in function.__code__.co_freevars:
         try:

@@ -67,30 +67,30 @@ def _arguments(k: Lowering, function: Inlined[..., object], node: ast.Call) -> d
         k.fail(node, f"`{function.__name__}` takes *args or **kwargs", "give each parameter a name.")
     defaults = _defaults(k, function)
     written = _written_arguments(k, function, node, defaults)
-    given = dict(zip(written, operands(k, list(written.values())), strict=True))
-    found = {}
+    by_name = dict(zip(written, operands(k, list(written.values())), strict=True))
+    operands_of = {}
     for one in argument_nodes(function.source.tree):
         name = one.arg
         operand = (
-            _evaluated(k, given[name], name, node)
-            if name in given
+            _evaluated(k, by_name[name], name, node)
+            if name in by_name
             else operand_from(k, defaults[name], f"{name} of {function.__name__}", node)
         )
         refuse_array(k, operand, node)
         dtype = function.annotated(one)
         if dtype is not None and isinstance(operand, Scalar | Constant):
             operand = typed(k, operand, dtype, f"`{name}` of {function.__name__}", node)
-        found[name] = operand
-    return found
+        operands_of[name] = operand
+    return operands_of
 
 
 def _defaults(k: Lowering, function: Inlined[..., object]) -> dict[str, object]:
     """Returns the present values of parameters that may be left out."""
-    held, tree = function.captured.function, function.source.tree.args
+    python_function, tree = function.captured.function, function.source.tree.args
     by_position = [one.arg for one in (*tree.posonlyargs, *tree.args)]
-    found = dict(zip(reversed(by_position), reversed(read(k, held, "__defaults__") or ()), strict=False))
-    by_name = read(k, held, "__kwdefaults__") or {}
-    return found | {name: read(k, by_name, name) for name in by_name}
+    defaults = dict(zip(reversed(by_position), reversed(read(k, python_function, "__defaults__") or ()), strict=False))
+    by_name = read(k, python_function, "__kwdefaults__") or {}
+    return defaults | {name: read(k, by_name, name) for name in by_name}
 
 
 def _written_arguments(
@@ -100,12 +100,12 @@ def _written_arguments(
     tree = function.source.tree.args
     by_position = [one.arg for one in (*tree.posonlyargs, *tree.args)]
     by_name = [one.arg for one in (*tree.args, *tree.kwonlyargs)]
-    found: dict[str, ast.expr] = dict(zip(by_position, node.args, strict=False))
+    arguments: dict[str, ast.expr] = dict(zip(by_position, node.args, strict=False))
     unknown = [one.arg or "" for one in node.keywords if one.arg not in by_name]
-    twice = [one.arg for one in node.keywords if one.arg in found]
-    found |= {one.arg: one.value for one in node.keywords if one.arg is not None}
+    twice = [one.arg for one in node.keywords if one.arg in arguments]
+    arguments |= {one.arg: one.value for one in node.keywords if one.arg is not None}
     names = argument_names(function.source.tree)
-    missing = [name for name in names if name not in found and name not in defaults]
+    missing = [name for name in names if name not in arguments and name not in defaults]
     if unknown:
         problem, fix = (
             f"has no parameter `{unknown[0]}` that is given by name",
@@ -121,7 +121,7 @@ def _written_arguments(
     elif missing:
         problem, fix = f"gets no {' and no '.join(f'`{name}`' for name in missing)}", f"give {', '.join(missing)}."
     else:
-        return found
+        return arguments
     k.fail(node, f"`{function.__name__}({', '.join(names)})` {problem}", fix)
 
 

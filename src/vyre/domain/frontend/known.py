@@ -13,9 +13,9 @@ from vyre.domain.frontend.operands import Array, Constant, Items, Method, Operan
 _RANGE: Final = "loop with `for i in range(n):` itself, downwards `for i in range(i32(n) - 1, -1, -1):`."
 
 
-def static_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
+def static_of(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
     """Returns ``vyre.static(x)``."""
-    (operand,) = given
+    (operand,) = arguments
     if isinstance(operand, Scalar | Array | Method):
         k.fail(
             node, "vyre.static(...) is not known while the kernel is being built", "give numbers, tuples and ranges."
@@ -40,9 +40,9 @@ def fixed_items(k: Lowering, operand: Operand, node: ast.AST) -> tuple[Operand, 
     k.fail(node, "this is no tuple and no range of numbers", "give one that is known while the kernel is being built.")
 
 
-def range_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
+def range_of(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
     """Returns a ``range`` of numbers."""
-    numbers = [whole_argument(k, one, "an end of this range", node, _RANGE) for one in given]
+    numbers = [whole_argument(k, one, "an end of this range", node, _RANGE) for one in arguments]
     if not 1 <= len(numbers) <= 3:
         k.fail(node, "range() takes one to three arguments", "write range(stop), range(start, stop) or with a step.")
     if len(numbers) == 3 and numbers[2] == 0:
@@ -50,35 +50,35 @@ def range_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
     return Thing(range(*numbers))
 
 
-def enumerate_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
+def enumerate_of(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
     """Returns the pairs of ``enumerate(items)``."""
-    start = whole_argument(k, given[1], "the start", node) if len(given) > 1 else 0
-    items = fixed_items(k, given[0], node)
+    start = whole_argument(k, arguments[1], "the start", node) if len(arguments) > 1 else 0
+    items = fixed_items(k, arguments[0], node)
     return Items(tuple(Items((Constant(start + n), item)) for n, item in enumerate(items)))
 
 
-def zip_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
+def zip_of(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
     """Returns the rows of ``zip(...)``."""
-    columns = [fixed_items(k, one, node) for one in given]
+    columns = [fixed_items(k, one, node) for one in arguments]
     is_strict = any(isinstance(one.value, ast.Constant) and one.value.value for one in node.keywords)
     if is_strict and len(set(map(len, columns))) > 1:
         k.fail(node, "the arguments of zip() have different lengths", "give as many items in each.")
     return Items(tuple(Items(row) for row in zip(*columns, strict=False)))
 
 
-def reversed_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
+def reversed_of(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
     """Returns the items of ``reversed(items)``."""
-    return Items(fixed_items(k, given[0], node)[::-1])
+    return Items(fixed_items(k, arguments[0], node)[::-1])
 
 
-def tuple_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
+def tuple_of(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
     """Returns the items of ``tuple(items)``."""
-    return Items(fixed_items(k, given[0], node))
+    return Items(fixed_items(k, arguments[0], node))
 
 
-def len_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
+def len_of(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
     """Returns ``len(x)`` of an array, a tuple, a range or a text."""
-    (operand,) = given
+    (operand,) = arguments
     if isinstance(operand, Array):
         return length(k, operand, node)
     if isinstance(operand, Items):

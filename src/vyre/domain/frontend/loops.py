@@ -129,8 +129,8 @@ def _bind_item(k: Lowering, target: ast.expr, item: Operand) -> None:
 def _is_range(k: Lowering, node: ast.expr) -> bool:
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id in k.frame.env:
         return False
-    found = expression(k, node.func)
-    return isinstance(found, Thing) and found.value is range
+    callee = expression(k, node.func)
+    return isinstance(callee, Thing) and callee.value is range
 
 
 def _counted(k: Lowering, node: ast.For, call: ast.Call) -> bool:
@@ -146,13 +146,13 @@ def _counted(k: Lowering, node: ast.For, call: ast.Call) -> bool:
     unique = k.unique(f"{name}_round" if is_variable else name)
     if values and min(values[0], values[-1]) >= 0:
         k.greatest[unique] = max(values[0], values[-1])
-    at = Scalar(Var(unique, loc=loc), start.dtype, start.cell)
+    counter = Scalar(Var(unique, loc=loc), start.dtype, start.cell)
     k.frame.loops.append(LoopState(unrolled=False))
     with k.open() as body:
         if is_variable:
-            set_name(k, name, at, node.target)
+            set_name(k, name, counter, node.target)
         else:
-            k.frame.env[name] = at
+            k.frame.env[name] = counter
             k.frame.assigned.add(name)
         run_body(k, node.body)
     k.frame.loops.pop()
@@ -165,9 +165,9 @@ def _limits(k: Lowering, call: ast.Call) -> list[Operand]:
     """Returns start, stop and step as they are given."""
     if call.keywords or not 1 <= len(call.args) <= 3:
         k.fail(call, "range() takes one to three arguments", "write range(stop), range(start, stop) or with a step.")
-    given = operands(k, call.args)
-    found = [Constant(0), given[0]] if len(given) == 1 else given[:2]
-    return [*found, given[2] if len(given) == 3 else Constant(1)]
+    arguments = operands(k, call.args)
+    ends = [Constant(0), arguments[0]] if len(arguments) == 1 else arguments[:2]
+    return [*ends, arguments[2] if len(arguments) == 3 else Constant(1)]
 
 
 def _known_values(k: Lowering, limits: list[Operand], node: ast.AST) -> range:
@@ -196,20 +196,20 @@ def _typed_limits(k: Lowering, limits: list[Operand], node: ast.AST) -> tuple[Sc
         unknown = flexible(known)
         return unknown, unknown, unknown
     scalars = [integer(k, limit, "an end of a range", node) for limit in limits if not isinstance(limit, Constant)]
-    given = scalars[0]
+    bound = scalars[0]
     for other in scalars[1:]:
-        given, _ = operators.common(k, given, other, "range()", node)
-    if given.dtype is None:
-        if given.cell is not None:
-            given.cell.root.negative |= negative
-        return given, given, given
-    if negative and not given.dtype.is_signed:
+        bound, _ = operators.common(k, bound, other, "range()", node)
+    if bound.dtype is None:
+        if bound.cell is not None:
+            bound.cell.root.negative |= negative
+        return bound, bound, bound
+    if negative and not bound.dtype.is_signed:
         k.fail(
             node,
-            f"a bound or the step is negative, and the loop counts in {given.dtype.text}, the type of the other bounds",
+            f"a bound or the step is negative, and the loop counts in {bound.dtype.text}, the type of the other bounds",
             "count in a signed type: range(i32(n) - 1, -1, -1).",
         )
     if isinstance(limits[2], Constant):
         _as_range(k, [Constant(0), Constant(0), limits[2]], node)
-    start, stop, step = (typed(k, limit, given.dtype, "an end of a range", node) for limit in limits)
+    start, stop, step = (typed(k, limit, bound.dtype, "an end of a range", node) for limit in limits)
     return start, stop, step

@@ -202,9 +202,9 @@ class Lowering:
     @contextmanager
     def open(self) -> Iterator[list[Stmt | Hole]]:
         """Opens a body, which is closed at the end of the block; the variables that it declares end there."""
-        made = self.begin()
+        statements = self.begin()
         try:
-            yield made
+            yield statements
         finally:
             self.end()
 
@@ -311,15 +311,15 @@ _FIXED: Final = NamePlan(Kind.FIXED)
 
 def closed(statements: list[Stmt | Hole]) -> Body:
     """Returns the statements of a body; declarations that no name has needed are left out."""
-    found: list[Stmt] = []
+    final: list[Stmt] = []
     for stmt in statements:
         if not isinstance(stmt, Hole):
-            found.append(stmt)
+            final.append(stmt)
             continue
         if stmt.stmt is not None:
-            found.append(stmt.stmt)
-        found.extend(stmt.more)
-    return tuple(found)
+            final.append(stmt.stmt)
+        final.extend(stmt.more)
+    return tuple(final)
 
 
 def flexible(cell: Cell) -> Scalar:

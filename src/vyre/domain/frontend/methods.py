@@ -60,14 +60,14 @@ def _refuse_conversion(k: Lowering, method: Method, node: ast.Call) -> NoReturn:
     k.fail(node.func, f"{what} of kernels have no method `{method.name}`", f"write {call}{meant}.")
 
 
-def _spelled_type(given: Any) -> str | None:
+def _spelled_type(named: Any) -> str | None:
     """Returns the name of the type of vyre that a type, or its name, of vyre, Python or NumPy means, or None."""
-    if isinstance(given, ScalarType):
-        return spelled(given)
+    if isinstance(named, ScalarType):
+        return spelled(named)
     import numpy as np
 
     with suppress(TypeError, ValueError):
-        return type_hint(given) or type_hint(np.dtype(given))
+        return type_hint(named) or type_hint(np.dtype(named))
     return None
 
 
@@ -79,7 +79,7 @@ def _atomic(k: Lowering, array: Array, name: str, node: ast.Call) -> Operand:
     rest = ast.copy_location(
         ast.Call(node.func, node.args, [one for one in node.keywords if one.arg != "ordering"]), node
     )
-    given = bound(k, rest, parameters, len(parameters))
+    arguments = bound(k, rest, parameters, len(parameters))
     if array.is_private:
         fix = f"write {array.name}[i] = ...: no other lane has the array."
         k.fail(node, f"`{array.name}` is memory of one lane, on which there are no atomics", fix)
@@ -91,10 +91,10 @@ def _atomic(k: Lowering, array: Array, name: str, node: ast.Call) -> Operand:
             f"`{array.name}` holds {array.element!r}, on which there are no atomics",
             "use an array of u32, i32 or u64; add floats up in workgroup memory, or as integers in fixed point.",
         )
-    at = given[0]
-    index = position(k, array, list(at.items) if isinstance(at, Items) else [at], node)
-    expected = typed(k, given[1], array.dtype, "the expected value", node) if compares else None
-    value = typed(k, given[-1], array.dtype, "the operand of an atomic", node)
+    place = arguments[0]
+    index = position(k, array, list(place.items) if isinstance(place, Items) else [place], node)
+    expected = typed(k, arguments[1], array.dtype, "the expected value", node) if compares else None
+    value = typed(k, arguments[-1], array.dtype, "the operand of an atomic", node)
     compared: Expr | None = None if expected is None else expected.expr
     atomic = Atomic(op, array.name, index.expr, compared, value.expr, ordering, loc=k.loc(node))
     return k.let(Scalar(atomic, array.dtype), "old", node)
@@ -103,9 +103,11 @@ def _atomic(k: Lowering, array: Array, name: str, node: ast.Call) -> Operand:
 def _ordering(k: Lowering, node: ast.Call) -> Ordering:
     for keyword in node.keywords:
         if keyword.arg == "ordering":
-            found = expression(k, keyword.value)
-            held = getattr(found, "value", None)
-            if isinstance(held, Ordering):
-                return held
-            k.fail(node, f"ordering={shown(held)} is no memory ordering", "give one, such as vyre.Ordering.RELAXED.")
+            operand = expression(k, keyword.value)
+            ordering = getattr(operand, "value", None)
+            if isinstance(ordering, Ordering):
+                return ordering
+            k.fail(
+                node, f"ordering={shown(ordering)} is no memory ordering", "give one, such as vyre.Ordering.RELAXED."
+            )
     return Ordering.SEQ_CST

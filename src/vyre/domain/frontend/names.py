@@ -176,8 +176,8 @@ class _Fields(dict[type[ast.AST], tuple[str, ...]]):
     """The fields of each kind of syntax in which names may be mentioned, in the order in which they are evaluated."""
 
     def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
-        found = self[kind] = tuple(name for name in kind._fields if name not in _LEFT_OUT)
-        return found
+        names = self[kind] = tuple(name for name in kind._fields if name not in _LEFT_OUT)
+        return names
 
 
 _FIELDS: Final = _Fields()

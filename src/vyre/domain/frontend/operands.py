@@ -45,16 +45,16 @@ class Constant:
 
     __slots__ = ("held", "is_narrow", "own", "value")
 
-    def __init__(self, held: Any) -> None:
-        kind = type(held)
+    def __init__(self, number: Any) -> None:
+        kind = type(number)
         own: ScalarType | None = None
         if kind in PYTHON_NUMBERS:
-            value = held
-        elif is_numpy(held):
-            own, value = value_type(held.dtype), python_number(held)
+            value = number
+        elif is_numpy(number):
+            own, value = value_type(number.dtype), python_number(number)
         else:
-            value = int(held) if isinstance(held, int) else float(held)
-        self.held: Final[Any] = held
+            value = int(number) if isinstance(number, int) else float(number)
+        self.held: Final[Any] = number
         self.value: Final[int | float | bool] = value
         self.own: Final[ScalarType | None] = None if own is None else own.widened
         self.is_narrow: Final[bool] = own is not None and not own.is_executable

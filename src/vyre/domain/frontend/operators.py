@@ -61,10 +61,10 @@ def literal(k: Lowering, number: Constant, dtype: ScalarType, node: ast.AST) -> 
     except (ValueError, OverflowError) as error:
         message, _, fix = str(error).partition(" Fix: ")
         k.fail(node, message.removesuffix("."), fix or f"use a number that fits {dtype.text}.")
-    made = Literal(dtype, bits, loc=k.loc(node))
-    if dtype.is_float and made.value in _INFINITIES and value not in _INFINITIES:
+    literal_ = Literal(dtype, bits, loc=k.loc(node))
+    if dtype.is_float and literal_.value in _INFINITIES and value not in _INFINITIES:
         k.fail(node, f"{shown(value)} overflows {dtype.text}", "use a smaller number, or f64.")
-    return Scalar(made, dtype)
+    return Scalar(literal_, dtype)
 
 
 def standalone(k: Lowering, number: Constant, node: ast.AST) -> Scalar:
@@ -99,32 +99,32 @@ def not_a_value(k: Lowering, operand: Operand, node: ast.AST) -> NoReturn:
     """Raises the error for something that is used where a value is needed."""
     match operand:
         case Array(name=name, axes=axes):
-            at = indices_of(axes)
-            k.fail(node, f"the array `{name}` is used where one element is needed", f"index it: {name}[{at}].")
+            indices = indices_of(axes)
+            k.fail(node, f"the array `{name}` is used where one element is needed", f"index it: {name}[{indices}].")
         case Items():
             k.fail(node, "a tuple is used where one value is needed", "take one of its items: t[0].")
         case Method(name=name):
             k.fail(node, f"the method `{name}` is used without being called", f"call it: .{name}(...).")
-        case Thing(value=held):
-            what, fix = _described(held)
+        case Thing(value=thing):
+            what, fix = _described(thing)
             k.fail(node, f"{what} is used where a value is needed", fix)
         case _:
             k.fail(node, "this is used where a value is needed", _OF_VALUES)
 
 
-def _described(held: object) -> tuple[str, str]:
+def _described(thing: object) -> tuple[str, str]:
     """Returns words for a Python object that is no value, and what to do about it."""
-    name = getattr(held, "__name__", type(held).__name__)
-    match held:
+    name = getattr(thing, "__name__", type(thing).__name__)
+    match thing:
         case ModuleType():
             return f"the module `{name}`", f"name something in it: {name}.x."
         case ScalarType():
-            return f"the type {held.text}", f"convert a value to it: {spelled(held)}(x)."
+            return f"the type {thing.text}", f"convert a value to it: {spelled(thing)}(x)."
         case type():
             return f"the type `{name}`", f"convert a value to it: {name}(x)."
         case str() | range() | None:
-            return shown(held), _OF_VALUES
-        case _ if callable(held):
+            return shown(thing), _OF_VALUES
+        case _ if callable(thing):
             return f"the function `{name}`", f"call it: {name}(...)."
         case _:
             return f"an object of {name}", _OF_VALUES
@@ -211,17 +211,17 @@ def common(k: Lowering, a: Operand, b: Operand, what: str, node: ast.AST) -> tup
     if isinstance(b, Constant):
         return scalar(k, a, node), _beside(k, b, scalar(k, a, node), node)
     left, right = scalar(k, a, node), scalar(k, b, node)
-    at = k.loc(node)
+    loc = k.loc(node)
     if left.dtype is None and right.dtype is None:
         assert left.cell is not None and right.cell is not None
-        left.cell.join(right.cell, at)
+        left.cell.join(right.cell, loc)
         return left, right
     if left.dtype is None or right.dtype is None:
         unknown, known = (left, right) if left.dtype is None else (right, left)
         assert unknown.cell is not None and known.dtype is not None
-        unknown.cell.decide(known.dtype, at)
-        found = Scalar(PLACEHOLDER, known.dtype)
-        return (found, right) if unknown is left else (left, found)
+        unknown.cell.decide(known.dtype, loc)
+        placeholder = Scalar(PLACEHOLDER, known.dtype)
+        return (placeholder, right) if unknown is left else (left, placeholder)
     if left.dtype is not right.dtype:
         _fail_mixed(k, left.dtype, right.dtype, what, node)
     return left, right
@@ -360,13 +360,13 @@ def binary(k: Lowering, op: ast.operator, a: Operand, b: Operand, node: ast.AST)
     k.fail(node, "the operator `@` does not exist in kernels", "write the loops of the product.")
 
 
-def computed(k: Lowering, function: Callable[..., Any], node: ast.AST, *held: Any) -> Any:
+def computed(k: Lowering, function: Callable[..., Any], node: ast.AST, *arguments: Any) -> Any:
     """Returns what Python makes of objects, numbers in the types that they have.  Fails where it raises an error."""
     import numpy as np
 
     try:
         with np.errstate(all="ignore"):
-            return function(*held)
+            return function(*arguments)
     except (ArithmeticError, TypeError, ValueError) as error:
         k.fail(node, f"Python cannot compute this constant: {error}", "write one that has a value.")
 
@@ -388,11 +388,11 @@ def _folded(k: Lowering, kind: type[ast.operator], a: Constant, b: Constant, nod
     return constant(k, computed(k, _FOLDED[kind], node, a.held, b.held), node)
 
 
-def _refuse_narrow(k: Lowering, node: ast.AST, *given: Operand) -> None:
+def _refuse_narrow(k: Lowering, node: ast.AST, *operands: Operand) -> None:
     """Refuses an operator that NumPy computes in a type that no value of a kernel has."""
-    if any(isinstance(one, Scalar) and one.is_narrow for one in given) and all(
+    if any(isinstance(one, Scalar) and one.is_narrow for one in operands) and all(
         one.is_narrow or (isinstance(one, Constant) and one.own is None)
-        for one in given
+        for one in operands
         if isinstance(one, Scalar | Constant)
     ):
         fix = "annotate the variable where it starts, such as v: i32 = N."
@@ -489,14 +489,14 @@ def _power(k: Lowering, a: Operand, b: Operand, node: ast.AST) -> Scalar:
             _instead_of_power(a, b, is_float=is_float),
         )
     base = named(k, base, node)
-    found: Scalar | None = None
+    product: Scalar | None = None
     square, left = base, exponent
     while True:
         if left & 1:
-            found = square if found is None else made(k, BinaryOp.MUL, found, square, node)
+            product = square if product is None else made(k, BinaryOp.MUL, product, square, node)
         left >>= 1
         if not left:
-            return found or base
+            return product or base
         square = made(k, BinaryOp.MUL, square, square, node)
         if left > 1:
             square = named(k, square, node)
@@ -566,8 +566,8 @@ def _most(k: Lowering, expr: Expr) -> int | None:
         case Var():
             return k.greatest.get(expr.name)
         case Binary(op=BinaryOp.BIT_AND, left=left, right=right):
-            found = [most for most in (_most(k, left), _most(k, right)) if most is not None]
-            return min(found, default=None)
+            bounds = [most for most in (_most(k, left), _most(k, right)) if most is not None]
+            return min(bounds, default=None)
         case Binary(op=BinaryOp.MOD, right=Literal() as divisor):
             unsigned = divisor.dtype.kind is TypeKind.UNSIGNED
             return int(divisor.value) - 1 if unsigned and divisor.value > 0 else None

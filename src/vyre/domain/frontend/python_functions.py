@@ -44,9 +44,9 @@ def converted(k: Lowering, dtype: ScalarType, operand: Operand, node: ast.AST) -
     return Scalar(Cast(dtype, value.expr, loc=k.loc(node)), dtype, None, value.changes)
 
 
-def int_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
+def int_of(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
     """Returns ``int(x)``, which kernels have for numbers and integers."""
-    (operand,) = given
+    (operand,) = arguments
     if isinstance(operand, Constant):
         return operators.constant(k, operators.computed(k, int, node, operand.held), node)
     value = scalar(k, operand, node)
@@ -60,9 +60,9 @@ def int_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
     return value
 
 
-def float_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
+def float_of(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
     """Returns ``float(x)``, which kernels have for numbers, texts such as "inf", and floats."""
-    (operand,) = given
+    (operand,) = arguments
     if isinstance(operand, Constant):
         return operators.constant(k, operators.computed(k, float, node, operand.held), node)
     if isinstance(operand, Thing) and isinstance(operand.value, str):
@@ -78,65 +78,63 @@ def float_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
     return value
 
 
-def bool_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
+def bool_of(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
     """Returns ``bool(x)``."""
-    (operand,) = given
+    (operand,) = arguments
     return Constant(bool(operand.value)) if isinstance(operand, Constant) else condition(k, operand, node)
 
 
-def smallest_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
+def smallest_of(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
     """Returns ``min(...)``."""
-    return _extreme(k, given, node, ast.Lt(), BinaryOp.MIN)
+    return _extreme(k, arguments, node, ast.Lt(), BinaryOp.MIN)
 
 
-def largest_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
+def largest_of(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
     """Returns ``max(...)``."""
-    return _extreme(k, given, node, ast.Gt(), BinaryOp.MAX)
+    return _extreme(k, arguments, node, ast.Gt(), BinaryOp.MAX)
 
 
-def _extreme(k: Lowering, given: list[Operand], node: ast.Call, beats: ast.cmpop, op: BinaryOp) -> Operand:
-    if len(given) == 1 and isinstance(given[0], Scalar | Constant):
+def _extreme(k: Lowering, arguments: list[Operand], node: ast.Call, beats: ast.cmpop, op: BinaryOp) -> Operand:
+    if len(arguments) == 1 and isinstance(arguments[0], Scalar | Constant):
         name = called(node)
         k.fail(node, f"`{name}` compares several values, and one is given", f"write {name}(a, b).")
-    if len(given) == 1:
-        given = list(fixed_items(k, given[0], node))
-    if not given:
+    if len(arguments) == 1:
+        arguments = list(fixed_items(k, arguments[0], node))
+    if not arguments:
         k.fail(node, "the smallest or largest of nothing is asked for", "give at least one value.")
-    found = given[0]
-    for other in given[1:]:
-        found, other = k.settled(found), k.settled(other)
-        if isinstance(found, Constant) and isinstance(other, Constant):
-            won = operators.computed(
-                k, operator.lt if op is BinaryOp.MIN else operator.gt, node, other.held, found.held
-            )
-            found = other if won else found
+    best = arguments[0]
+    for other in arguments[1:]:
+        best, other = k.settled(best), k.settled(other)
+        if isinstance(best, Constant) and isinstance(other, Constant):
+            won = operators.computed(k, operator.lt if op is BinaryOp.MIN else operator.gt, node, other.held, best.held)
+            best = other if won else best
             continue
-        a, b = operators.common(k, found, other, f"`{called(node)}`", node)
+        a, b = operators.common(k, best, other, f"`{called(node)}`", node)
         if a.dtype is ScalarType.BOOL:
             k.fail(node, "truth values have no order", "write `and` or `or`.")
         if a.dtype is None or a.dtype in INTEGERS:
-            found = operators.made(k, op, a, b, node)
+            best = operators.made(k, op, a, b, node)
             continue
         # Python compares, so that NaN and the sign of zero are those of the first operand that is not beaten.
         a, b = operators.named(k, a, node), operators.named(k, b, node)
         test = compare(k, beats, b, a, node)
         assert isinstance(test, Scalar)
         changes = a.changes or b.changes
-        found = Scalar(Select(test.expr, b.expr, a.expr, loc=k.loc(node)), a.dtype, None, changes)
-    return found
+        best = Scalar(Select(test.expr, b.expr, a.expr, loc=k.loc(node)), a.dtype, None, changes)
+    return best
 
 
-def abs_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
+def abs_of(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
     """Returns ``abs(x)``."""
-    (operand,) = given
+    (operand,) = arguments
     if isinstance(operand, Constant):
         return operators.constant(k, operators.computed(k, abs, node, operand.held), node)
     return unary_function(k, UnaryOp.ABS, operand, node)
 
 
-def round_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
+def round_of(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
     """Returns ``round(x)``, half to even; that of a float keeps its type."""
-    (operand,) = given
+    (operand,) = arguments
     if isinstance(operand, Constant):
         return operators.constant(k, operators.computed(k, round, node, operand.held), node)
     value = scalar(k, operand, node)
@@ -145,12 +143,12 @@ def round_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
     return unary_function(k, UnaryOp.ROUND_EVEN, value, node)
 
 
-def divmod_of(k: Lowering, given: list[Operand], node: ast.Call) -> Operand:
+def divmod_of(k: Lowering, arguments: list[Operand], node: ast.Call) -> Operand:
     """Returns ``divmod(a, b)`` of integers, rounded down."""
-    a, b = given
+    a, b = arguments
     if isinstance(a, Constant) and isinstance(b, Constant):
         return Items(tuple(operators.binary(k, op, a, b, node) for op in (ast.FloorDiv(), ast.Mod())))
-    a, b = (operators.named(k, one, node) if isinstance(one, Scalar) else one for one in given)
+    a, b = (operators.named(k, one, node) if isinstance(one, Scalar) else one for one in arguments)
     quotient, rest = operators.floor_division(k, a, b, node), operators.remainder(k, a, b, node)
     return Items((quotient, rest))
 

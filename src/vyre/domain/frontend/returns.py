@@ -39,19 +39,19 @@ def always_returns(statements: list[ast.stmt]) -> bool:
 
 def return_value(k: Lowering, returns: Returns, node: ast.Return) -> None:
     """Records ``return`` in an inlined function."""
-    found = Thing(None) if node.value is None else expression(k, node.value)
+    value = Thing(None) if node.value is None else expression(k, node.value)
     if returns.is_last:
-        returns.result = kept(k, found, node, "result")
+        returns.result = kept(k, value, node, "result")
         return
-    _assign_results(k, returns, found, node)
+    _assign_results(k, returns, value, node)
     if returns.flag is not None:
         k.emit(Assign(returns.flag.name, Literal(_BOOL, 1), loc=k.loc(node)))
     if k.frame.is_in_loop:
         k.emit(Break(loc=k.loc(node)))
 
 
-def _assign_results(k: Lowering, returns: Returns, found: Operand, node: ast.Return) -> None:
-    is_nothing = isinstance(found, Thing) and found.value is None
+def _assign_results(k: Lowering, returns: Returns, result: Operand, node: ast.Return) -> None:
+    is_nothing = isinstance(result, Thing) and result.value is None
     returns.gives_nothing |= is_nothing
     if returns.gives_nothing:
         if is_nothing and returns.variables is None:
@@ -59,11 +59,11 @@ def _assign_results(k: Lowering, returns: Returns, found: Operand, node: ast.Ret
         k.fail(
             node, "some `return` statements of the function give a value and some give none", "let each give a value."
         )
-    items = found.items if isinstance(found, Items) else (found,)
+    items = result.items if isinstance(result, Items) else (result,)
     if returns.variables is None:
-        returns.is_tuple = isinstance(found, Items)
+        returns.is_tuple = isinstance(result, Items)
         returns.variables = [_variable(k, item, node) for item in items]
-    if len(items) != len(returns.variables) or isinstance(found, Items) is not returns.is_tuple:
+    if len(items) != len(returns.variables) or isinstance(result, Items) is not returns.is_tuple:
         k.fail(
             node, "the `return` statements of the function give different numbers of values", "let each give as many."
         )

@@ -50,10 +50,10 @@ class Source:
     def place(self, node: ast.AST) -> SourceLocation:
         """Returns file and line of a node."""
         number = getattr(node, "lineno", self.code.co_firstlineno)
-        found = self._places.get(number)
-        if found is None:
-            found = self._places[number] = SourceLocation(self.code.co_filename, number)
-        return found
+        place = self._places.get(number)
+        if place is None:
+            place = self._places[number] = SourceLocation(self.code.co_filename, number)
+        return place
 
     def fail(self, node: ast.AST, message: str, fix: str) -> NoReturn:
         """Raises ``KernelSourceError`` at a node, with its line underlined."""
@@ -84,14 +84,14 @@ class Places:
 
     def copied(self, place: SourceLocation, source: Source, node: ast.AST) -> SourceLocation:
         """Returns a location of its own for a node, which is remembered."""
-        made = replace(place)
-        self._found[id(made)] = made, source, node
-        return made
+        copy = replace(place)
+        self._found[id(copy)] = copy, source, node
+        return copy
 
     def excerpt(self, place: SourceLocation | None) -> str:
         """Returns the line of a location with the node underlined; nothing for an unknown one."""
-        found = self._found.get(id(place))
-        return "" if found is None else found[1].excerpt(found[2])
+        known = self._found.get(id(place))
+        return "" if known is None else known[1].excerpt(known[2])
 
 
 def _underlined(text: str, first: int, start: int, end: int) -> str:
@@ -231,35 +231,35 @@ def _silently(compiled: Callable[[], R]) -> R:
 
 
 def _trees(statements: list[ast.stmt]) -> dict[tuple[str, int], ast.FunctionDef]:
-    found: dict[tuple[str, int], ast.FunctionDef] = {}
+    trees: dict[tuple[str, int], ast.FunctionDef] = {}
     waiting: list[ast.AST] = [*statements]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.FunctionDef):
             first = min([node.lineno, *[decorator.lineno for decorator in node.decorator_list]])
-            found[node.name, first] = node
+            trees[node.name, first] = node
         for part in ("body", "orelse", "handlers", "finalbody", "cases"):
             waiting += getattr(node, part, ())
-    return found
+    return trees
 
 
 def _codes(statements: list[ast.stmt], file: str, flags: int) -> dict[tuple[str, int], CodeType]:
-    found: dict[tuple[str, int], CodeType] = {}
+    codes: dict[tuple[str, int], CodeType] = {}
     flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT  # of notebooks
     module = ast.Module(statements, [])
     waiting = [_silently(lambda: compile(module, file, "exec", flags, dont_inherit=True))]
     while waiting:
         code = waiting.pop()
-        found[code.co_name, code.co_firstlineno] = code
+        codes[code.co_name, code.co_firstlineno] = code
         waiting += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    return found
+    return codes
 
 
-def _is_same(made: CodeType | None, code: CodeType) -> bool:
+def _is_same(anew: CodeType | None, code: CodeType) -> bool:
     """Returns whether code is what was made anew, also in the columns of its text, which annotations change."""
-    if made is None or _bare(made) != _bare(code):
+    if anew is None or _bare(anew) != _bare(code):
         return False
-    places = zip(made.co_positions(), code.co_positions(), strict=False)
+    places = zip(anew.co_positions(), code.co_positions(), strict=False)
     return all(one == other or None in (*one, *other) for one, other in places)
 
 

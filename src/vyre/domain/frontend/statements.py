@@ -31,17 +31,17 @@ from vyre.domain.ir.stmt import Arm, Break, Continue, If, Return, Stmt, Switch
 def _assign(k: Lowering, node: ast.Assign) -> bool:
     if isinstance(node.value, ast.Call) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
         k.naming[id(node.value)] = node.targets[0].id
-    found = expression(k, node.value)
+    value = expression(k, node.value)
     if len(node.targets) > 1:
-        found = _once(k, found, node)
+        value = _once(k, value, node)
     for target in node.targets:
-        assign_to(k, target, found, node)
+        assign_to(k, target, value, node)
     return True
 
 
-def _once(k: Lowering, found: Operand, node: ast.AST) -> Operand:
+def _once(k: Lowering, value: Operand, node: ast.AST) -> Operand:
     """Returns a value that several names get, evaluated once."""
-    return operators.named(k, found, node) if isinstance(found, Scalar) and not found.changes else kept(k, found, node)
+    return operators.named(k, value, node) if isinstance(value, Scalar) and not value.changes else kept(k, value, node)
 
 
 def _ann_assign(k: Lowering, node: ast.AnnAssign) -> bool:
@@ -59,12 +59,12 @@ def _ann_assign(k: Lowering, node: ast.AnnAssign) -> bool:
         k.fail(node, f"`{name}` is annotated and gets no value", f"write {name}: {dtype.text} = 0.")
     value = expression(k, node.value)
     refuse_array(k, value, node)
-    found = typed(k, value, dtype, f"`{name}`", node.value, node.value)
-    if isinstance(found.expr, Literal) and k.plan(name).kind is not Kind.VARIABLE:
-        k.frame.env[name] = found
+    first = typed(k, value, dtype, f"`{name}`", node.value, node.value)
+    if isinstance(first.expr, Literal) and k.plan(name).kind is not Kind.VARIABLE:
+        k.frame.env[name] = first
         k.frame.assigned.add(name)
     else:
-        set_name(k, name, found, node)
+        set_name(k, name, first, node)
     return True
 
 
@@ -181,21 +181,21 @@ def _takes_all(pattern: ast.pattern) -> bool:
 
 def _labels(k: Lowering, selector: Scalar, pattern: ast.pattern) -> tuple[Literal, ...]:
     """Returns the numbers that a pattern takes, in the type of what is looked at; none while that is unknown."""
-    found = []
+    labels = []
     for number in _numbers(k, pattern):
         _, label = operators.common(k, selector, number, "a case", pattern)
         if label.dtype is not None and isinstance(label.expr, Literal):
-            found.append(label.expr)
-    return tuple(found)
+            labels.append(label.expr)
+    return tuple(labels)
 
 
 def _numbers(k: Lowering, pattern: ast.pattern) -> list[Constant]:
     if isinstance(pattern, ast.MatchOr):
         return [number for one in pattern.patterns for number in _numbers(k, one)]
     if isinstance(pattern, ast.MatchValue):
-        found = expression(k, pattern.value)
-        if isinstance(found, Constant) and type(found.value) is int:
-            return [found]
+        value = expression(k, pattern.value)
+        if isinstance(value, Constant) and type(value.value) is int:
+            return [value]
     if isinstance(pattern, ast.MatchAs) and pattern.pattern is not None:
         k.fail(pattern, "`as` cannot stand in a `case`", "give what `match` looks at a name before it.")
     if isinstance(pattern, ast.MatchAs) and pattern.name is not None:

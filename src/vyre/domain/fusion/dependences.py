@@ -38,7 +38,7 @@ StageAccesses = Mapping[str, frozenset[Element]]
 
 def stage_accesses(body: Body, indices: Indices) -> StageAccesses:
     """Returns the accesses of a stage's body in the joined program."""
-    found: defaultdict[str, set[Element]] = defaultdict(set)
+    touched: defaultdict[str, set[Element]] = defaultdict(set)
     for stmt in walk_statements(body):
         nodes: list[Load | Store | Atomic] = [
             node for node in unique_nodes(operands(stmt)) if isinstance(node, Load | Atomic)
@@ -47,12 +47,12 @@ def stage_accesses(body: Body, indices: Indices) -> StageAccesses:
             nodes.append(stmt)
         elif isinstance(stmt, AsyncLoad | AsyncStore):
             for name, touch in accesses(stmt):
-                found[name].add(Element(None, touch is Touch.WRITE))
+                touched[name].add(Element(None, touch is Touch.WRITE))
         for node in nodes:
             access: Found | None = indices.accesses.get(id(node))
             if access is not None:
-                found[access.buffer].add(Element(access.at, access.writes, access.atomic, access.only, access.limits))
-    return {name: frozenset(elements) for name, elements in found.items()}
+                touched[access.buffer].add(Element(access.at, access.writes, access.atomic, access.only, access.limits))
+    return {name: frozenset(elements) for name, elements in touched.items()}
 
 
 class Dependences:
@@ -74,7 +74,7 @@ class Dependences:
         NONE: an element that both access, and one of them writes, is accessed by one lane alone.
         """
         before, after = self._stages[earlier], self._stages[later]
-        found: dict[str, StageBarrier] = {}
+        barriers: dict[str, StageBarrier] = {}
         for name, elements in after.items():
             kinds = {
                 self._relation(first, second)
@@ -83,8 +83,8 @@ class Dependences:
                 if first.writes or second.writes
             }
             if kinds:
-                found[name] = max(kinds, key=lambda kind: kind.value)
-        return found
+                barriers[name] = max(kinds, key=lambda kind: kind.value)
+        return barriers
 
     def _relation(self, one: Element, other: Element) -> StageBarrier:
         first, second = one.at, other.at
@@ -107,8 +107,8 @@ class Dependences:
         elements = [element for stage in self._stages for element in stage.get(name, ())]
         if len({(element.at, element.only) for element in elements}) != 1:
             return False
-        at = elements[0].at
-        return at is not None and self._indices.tells_lanes_apart(at, [element.limits for element in elements])
+        index = elements[0].at
+        return index is not None and self._indices.tells_lanes_apart(index, [element.limits for element in elements])
 
 
 def place_barriers(count: int, dependences: Dependences) -> tuple[StageBarrier, ...]:

@@ -17,21 +17,21 @@ _CAST: Final = {_S.I32: _S.U32, _S.F32: _S.U32, _S.I64: _S.U64, _S.F64: _S.U64}
 _NARROW: Final = frozenset({_S.U8, _S.U16, _S.I8, _S.I16, _S.F16, _S.BF16})
 
 
-def from_held(element: ScalarType, held: ScalarType, loaded: Expr) -> Expr:
-    """Returns the value of an element of type ``element`` where ``loaded`` is the element as type ``held``."""
-    if element is held:
+def from_held(element: ScalarType, stored: ScalarType, loaded: Expr) -> Expr:
+    """Returns the value of an element of type ``element`` where ``loaded`` is the element as type ``stored``."""
+    if element is stored:
         return loaded
     if element.widened is _S.BOOL:
-        return Binary(BinaryOp.NE, loaded, Literal(held.widened, 0))
+        return Binary(BinaryOp.NE, loaded, Literal(stored.widened, 0))
     return Bitcast(element, loaded) if element in _CAST else Unpack(element, loaded)
 
 
-def to_held(element: ScalarType, held: ScalarType, value: Expr) -> Expr:
-    """Returns what is stored as type ``held`` for a value stored as type ``element``."""
-    if element is held:
+def to_held(element: ScalarType, stored: ScalarType, value: Expr) -> Expr:
+    """Returns what is stored as type ``stored`` for a value stored as type ``element``."""
+    if element is stored:
         return value
     if element.widened is _S.BOOL:
-        return Select(value, Literal(held.widened, 1), Literal(held.widened, 0))
+        return Select(value, Literal(stored.widened, 1), Literal(stored.widened, 0))
     return Bitcast(_CAST[element], value) if element in _CAST else Pack(element, value)
 
 

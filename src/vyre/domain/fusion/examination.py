@@ -66,10 +66,10 @@ def examine(
     )
     identities = {joined.name: joined.identity for joined in memory.all}
     relations = {
-        (earlier, later): {identities.get(name): kind for name, kind in found.items()}
+        (earlier, later): {identities.get(name): kind for name, kind in barriers.items()}
         for later in range(len(stages))
         for earlier in range(later)
-        if (found := dependences.between(earlier, later))
+        if (barriers := dependences.between(earlier, later))
     }
     return ExaminedStages(facts, workgroup, relations)
 
@@ -114,8 +114,8 @@ def live_locals(program: Program) -> int:
             declared.setdefault(stmt.var, position)
             loops.append((position, position + sum(1 for _ in walk_statements(stmt.body))))
     for start, end in loops:
-        for name, at in last.items():
-            if start < at <= end and declared.get(name, end) <= start:
+        for name, last_use in last.items():
+            if start < last_use <= end and declared.get(name, end) <= start:
                 last[name] = end
     changes: dict[int, int] = {}
     for name, start in declared.items():
@@ -123,7 +123,7 @@ def live_locals(program: Program) -> int:
             changes[start] = changes.get(start, 0) + 1
             changes[last[name]] = changes.get(last[name], 0) - 1
     most = alive = 0
-    for at in sorted(changes):
-        alive += changes[at]
+    for last_use in sorted(changes):
+        alive += changes[last_use]
         most = max(most, alive)
     return most

@@ -34,10 +34,10 @@ class Forwarding:
 
     def body(self, body: ir.Body, known: dict[str, ir.Expr]) -> ir.Body:
         """Returns a body whose loads are replaced where ``known``, which it updates, has the element's value."""
-        made: list[ir.Stmt] = []
+        statements: list[ir.Stmt] = []
         for stmt in body:
-            made += self._statement(stmt, known)
-        return tuple(made)
+            statements += self._statement(stmt, known)
+        return tuple(statements)
 
     def _statement(self, stmt: ir.Stmt, known: dict[str, ir.Expr]) -> list[ir.Stmt]:
         match stmt:
@@ -49,9 +49,9 @@ class Forwarding:
             case ir.If():
                 return [self._if(stmt, known)]
             case ir.Switch() | ir.Block() | ir.Region():
-                found = self._with_bodies(self._with_loads(stmt, known), known)
+                rewritten = self._with_bodies(self._with_loads(stmt, known), known)
                 _forget(known, (stmt,))
-                return [found]
+                return [rewritten]
             case ir.Loop():
                 started = self._with_loads(stmt, known)
                 _forget(known, (stmt,))
@@ -70,9 +70,9 @@ class Forwarding:
             assert isinstance(tested, ir.If)
             rest = (replace(tested, then=self.body(link.then, {**known}), otherwise=rest),)
         _forget(known, (stmt,))
-        found = rest[0]
-        assert isinstance(found, ir.If)
-        return found
+        chain = rest[0]
+        assert isinstance(chain, ir.If)
+        return chain
 
     def _with_loads(self, stmt: ir.Stmt, known: Mapping[str, ir.Expr]) -> ir.Stmt:
         values: dict[int, ir.Expr] = {}
@@ -149,7 +149,7 @@ class _Overwritten:
 
     def body(self, body: ir.Body, overwritten: set[str]) -> ir.Body:
         """Goes through a body from its end; ``overwritten`` are the buffers that are stored again behind it."""
-        made: list[ir.Stmt] = []
+        kept: list[ir.Stmt] = []
         for stmt in reversed(body):
             if isinstance(stmt, ir.Store) and stmt.buffer in self._pointwise:
                 if stmt.buffer in overwritten and isinstance(stmt.value, ir.Var):
@@ -161,8 +161,8 @@ class _Overwritten:
             else:
                 stmt = self._nested(stmt, overwritten)
                 overwritten -= _loaded((stmt,))
-            made.append(stmt)
-        return tuple(reversed(made))
+            kept.append(stmt)
+        return tuple(reversed(kept))
 
     def _nested(self, stmt: ir.Stmt, overwritten: set[str]) -> ir.Stmt:
         if isinstance(stmt, ir.Block | ir.Region) or (isinstance(stmt, ir.If) and len(ir.if_chain(stmt)[0]) == 1):
@@ -181,12 +181,12 @@ def _loaded(body: ir.Body) -> set[str]:
 
 def read_buffers(body: ir.Body) -> set[str]:
     """Returns the names of the buffers of which an element is read, updated atomically or copied."""
-    found: set[str] = set()
+    names: set[str] = set()
     for stmt in ir.walk_statements(body):
         if isinstance(stmt, ir.AsyncLoad | ir.AsyncStore):
-            found |= {stmt.source, stmt.destination}
-        found |= {node.buffer for node in unique_nodes(ir.operands(stmt)) if isinstance(node, ir.Load | ir.Atomic)}
-    return found
+            names |= {stmt.source, stmt.destination}
+        names |= {node.buffer for node in unique_nodes(ir.operands(stmt)) if isinstance(node, ir.Load | ir.Atomic)}
+    return names
 
 
 def without_stores(body: ir.Body, buffers: Collection[str]) -> ir.Body:

@@ -34,43 +34,43 @@ class _Guards:
         """Statements that were written anew with the opposite condition, by identity."""
 
     def body(self, body: Body) -> Body:
-        made: list[Stmt] = []
+        statements: list[Stmt] = []
         opened: int | None = None
         test: Test | None = None
-        for given in body:
-            stmt = self._turn(given) if isinstance(given, If) else given
-            if opened is not None and isinstance(stmt, Let) and self._is_movable(stmt, made[opened]):
-                made.insert(opened, stmt)
+        for original in body:
+            stmt = self._turn(original) if isinstance(original, If) else original
+            if opened is not None and isinstance(stmt, Let) and self._is_movable(stmt, statements[opened]):
+                statements.insert(opened, stmt)
                 opened += 1
                 continue
-            found = self._test(stmt) if isinstance(stmt, If) else None
-            if opened is not None and test is not None and found is not None:
-                first = made[opened]
+            tested = self._test(stmt) if isinstance(stmt, If) else None
+            if opened is not None and test is not None and tested is not None:
+                first = statements[opened]
                 assert isinstance(first, If) and isinstance(stmt, If)
-                merged = self._merged(first, test, stmt, found)
+                merged = self._merged(first, test, stmt, tested)
                 if merged is not None:
-                    made[opened] = merged
+                    statements[opened] = merged
                     continue
-            made.append(stmt)
-            opened, test = (len(made) - 1, found) if found is not None else (None, None)
-        return same_statements(body, [self._inside(stmt) if isinstance(stmt, If) else stmt for stmt in made])
+            statements.append(stmt)
+            opened, test = (len(statements) - 1, tested) if tested is not None else (None, None)
+        return same_statements(body, [self._inside(stmt) if isinstance(stmt, If) else stmt for stmt in statements])
 
-    def _merged(self, first: If, test: Test, stmt: If, found: Test) -> If | None:
+    def _merged(self, first: If, test: Test, stmt: If, tested: Test) -> If | None:
         """Returns both statements as one, or None."""
-        if found.key == test.key:
+        if tested.key == test.key:
             then, otherwise = stmt.then, stmt.otherwise
-            if found.holds is not test.holds:
+            if tested.holds is not test.holds:
                 then, otherwise = otherwise, then
             if first.otherwise and then:
                 return None  # the other branch comes first
             if _declared(first.then) & _declared(then) or _declared(first.otherwise) & _declared(otherwise):
                 return None
             return replace(first, then=first.then + then, otherwise=first.otherwise + otherwise)
-        if stmt.otherwise or first.otherwise or not (found.holds and test.holds):
+        if stmt.otherwise or first.otherwise or not (tested.holds and test.holds):
             return None
-        if found.lower is None or found.lower is not test.lower:
+        if tested.lower is None or tested.lower is not test.lower:
             return None
-        upper, limit = self._indices.number(found.upper), self._indices.number(test.upper)
+        upper, limit = self._indices.number(tested.upper), self._indices.number(test.upper)
         if upper is None or limit is None or upper > limit:
             return None
         return replace(first, then=(*first.then, stmt))

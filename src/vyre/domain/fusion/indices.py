@@ -101,12 +101,12 @@ class Indices(Survey):
         buffer = self._buffers[access.buffer]
         if buffer.is_push:
             return
-        at, only, limits = self._element(access.index)
+        index, only, limits = self._element(access.index)
         if id(access) in self.accesses:
-            at = None
+            index = None
         self.accesses[id(access)] = Found(
             access.buffer,
-            at,
+            index,
             self.result.proven[id(access)],
             self._meanings.dtype(access.index, None),
             not isinstance(access, Store),
@@ -118,9 +118,9 @@ class Indices(Survey):
 
     def _element(self, index: Expr) -> tuple[Value | None, Hashable, Limits]:
         """Returns an index, the condition without which it is out of range, and limits of ids in it."""
-        at = self._meanings.number(index)
-        if at is not None:
-            return at, None, self._limits(at)
+        value = self._meanings.number(index)
+        if value is not None:
+            return value, None, self._limits(value)
         # Views of several axes write an index beyond every array where a coordinate is out of range.
         if not (isinstance(index, Select) and isinstance(index.on_false, Literal) and index.on_false.bits == _BEYOND):
             return None, None, frozenset()
@@ -130,29 +130,29 @@ class Indices(Survey):
         mark = self._proofs.mark
         for fact in self._meanings.facts(index.condition, True):
             self._proofs.learn(fact)
-        at = self._meanings.number(index.on_true)
-        limits = frozenset() if at is None else self._limits(at)
+        value = self._meanings.number(index.on_true)
+        limits = frozenset() if value is None else self._limits(value)
         self._proofs.forget(mark)
-        return at, test[:2], limits
+        return value, test[:2], limits
 
     def _limits(self, value: Value) -> Limits:
         """Returns the terms that are below the ratio of a larger factor to their own, as ids of columns are."""
         terms = value.form.terms
         if len(terms) == 1:
             return frozenset()
-        found: set[tuple[Atom, int]] = set()
+        limits: set[tuple[Atom, int]] = set()
         for atom, factor in terms:
             ratios = {abs(other) // abs(factor) for _, other in terms if abs(other) > abs(factor)}
             for ratio in sorted(ratios):
                 if self._proofs.is_below(atom.value, self._meanings.values.constant(ratio)):
-                    found.add((atom, ratio))
+                    limits.add((atom, ratio))
                     break
-        return frozenset(found)
+        return frozenset(limits)
 
     def _tested(self, stmt: If) -> None:
-        found = self._test(stmt.condition)
-        if found is not None and id(stmt) not in self.tests:
-            self.tests[id(stmt)] = found
+        test = self._test(stmt.condition)
+        if test is not None and id(stmt) not in self.tests:
+            self.tests[id(stmt)] = test
 
     def _test(self, condition: Expr) -> Test | None:
         holds = True
@@ -196,13 +196,13 @@ class Indices(Survey):
 
     # ---- lanes
     def _digits_of(self, workgroup: Dim3) -> dict[Atom, tuple[IdKind, int]]:
-        found: dict[Atom, tuple[IdKind, int]] = {}
+        digits: dict[Atom, tuple[IdKind, int]] = {}
         for (kind, axis), value in self.result.ids.items():
             atom = value.atom
             if atom is not None and kind is not IdKind.NUM_GROUPS:
                 same = workgroup[axis] == 1 and kind is IdKind.GLOBAL
-                found[atom] = (IdKind.GROUP if same else kind, axis)
-        return found
+                digits[atom] = (IdKind.GROUP if same else kind, axis)
+        return digits
 
     def is_settled(self, value: Value) -> bool:
         """Returns whether the value follows from ids and from what is equal in all lanes."""
@@ -296,8 +296,8 @@ class Indices(Survey):
 
 def _common(limits: Iterable[Limits]) -> dict[Atom, int]:
     """Returns the limits that hold for all accesses."""
-    found: dict[Atom, int] | None = None
+    common: dict[Atom, int] | None = None
     for each in limits:
         own = dict(each)
-        found = own if found is None else {atom: max(n, own[atom]) for atom, n in found.items() if atom in own}
-    return found or {}
+        common = own if common is None else {atom: max(n, own[atom]) for atom, n in common.items() if atom in own}
+    return common or {}

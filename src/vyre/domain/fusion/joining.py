@@ -90,13 +90,13 @@ def outputs_to_zero(call: StageCall) -> tuple[int, ...]:
     if not any(buffer.is_output for buffer in call.program.abi_buffers):
         return ()
     joining = _Joining((call,), frozenset())
-    found = joining.analysed()
+    analysis = joining.analysed()
     memory = joining.memory
     return tuple(
         position
         for position, buffer in enumerate(call.program.abi_buffers)
         if buffer.is_output
-        and not covers(call, memory.of[0, position], memory.of[0, position].first, found.bare[0], found.indices)
+        and not covers(call, memory.of[0, position], memory.of[0, position].first, analysis.bare[0], analysis.indices)
     )
 
 
@@ -181,13 +181,13 @@ class _Joining:
 
     def _known_integers(self) -> dict[str, int]:
         """Returns the parameters that are known integers of 32 bits, by their names in the joined program."""
-        found: dict[str, int] = {}
+        integers: dict[str, int] = {}
         for joined in self.memory.all:
             if joined.is_parameter and id(joined) not in self._words.values:
                 value = self._stages[joined.first.stage].values.get(joined.first.buffer.name)
                 if value is not None and value.dtype in (ScalarType.U32, ScalarType.I32):
-                    found[joined.name] = value.bits
-        return found
+                    integers[joined.name] = value.bits
+        return integers
 
     def examined(self) -> ExaminedStages:
         """Returns what decisions about the stages need."""
@@ -210,7 +210,7 @@ class _Joining:
             for joined in self.memory.all
             if joined.is_written and joined.length <= _MOST_FORWARDED and dependences.is_pointwise(joined.name)
         }
-        atomics = {found.buffer for found in indices.accesses.values() if found.atomic is not None}
+        atomics = {access.buffer for access in indices.accesses.values() if access.atomic is not None}
         for name in atomics:
             pointwise.pop(name, None)
         body = self._joined_body(bodies, barriers, indices, pointwise)
@@ -250,11 +250,11 @@ class _Joining:
         written = {joined.name for joined in self.memory.all if joined.is_written}
         written |= {buffer.name for buffer in self._words.unbound}
         forwarding = Forwarding(indices, pointwise, self._words.names)
-        made: list[Stmt] = []
+        statements: list[Stmt] = []
         for run in runs:
             merged = merge_guards(run, indices, written)
-            made += forwarding.cleaned(without_overwritten(forwarding.body(merged, {}), pointwise))
-        return tuple(made)
+            statements += forwarding.cleaned(without_overwritten(forwarding.body(merged, {}), pointwise))
+        return tuple(statements)
 
     def _kept(self, body: Body) -> list[Joined]:
         """Returns the buffers that need memory: all but temporaries that nobody reads, and constant parameters."""
@@ -281,7 +281,7 @@ class _Joining:
         def rule(node: Expr) -> Expr:
             return gone.get(node.buffer, node) if isinstance(node, BufferLength) else node
 
-        return map_body(body, lambda expr, made: rebuilt(expr, rule, made), lambda stmt: stmt)
+        return map_body(body, lambda expr, known: rebuilt(expr, rule, known), lambda stmt: stmt)
 
 
 def _lanes(call: StageCall) -> Dim3:
@@ -319,15 +319,15 @@ def _common_workgroup(stages: Sequence[StageCall]) -> Dim3:
 
 def _common_grid(stages: Sequence[StageCall], workgroup: Dim3) -> Dim3:
     """Returns the workgroups that cover the lanes of all stages along each axis."""
-    found = [1, 1, 1]
+    groups = [1, 1, 1]
     most = 0
     for number, call in enumerate(stages):
         lanes = _lanes(call)
         most = max(most, prod(lanes))
         for axis in range(3):
-            found[axis] = max(found[axis], -(-lanes[axis] // workgroup[axis]))
-            if found[axis] * workgroup[axis] > U32_MAX + 1:
+            groups[axis] = max(groups[axis], -(-lanes[axis] // workgroup[axis]))
+            if groups[axis] * workgroup[axis] > U32_MAX + 1:
                 raise Refused("the ids of its lanes would not fit 32 bits in larger workgroups", number)
-        if prod(found) * prod(workgroup) > 2 * (most + prod(workgroup)):
+        if prod(groups) * prod(workgroup) > 2 * (most + prod(workgroup)):
             raise Refused("its grid has another shape than those of the stages before", number)
-    return found[0], found[1], found[2]
+    return groups[0], groups[1], groups[2]

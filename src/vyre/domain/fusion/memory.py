@@ -137,30 +137,30 @@ class JoinedMemory:
             key = ("array", identity)
         else:
             key = ("array", identity, element.size)
-        found = self._by_key.get(key)
-        if found is None:
-            found = self._by_key[key] = Joined(names.unique(buffer.name), element, identity=identity)
-            self.all.append(found)
-        elif found.element is not element:
-            if found.element.size != element.size:
-                first = found.first
+        joined = self._by_key.get(key)
+        if joined is None:
+            joined = self._by_key[key] = Joined(names.unique(buffer.name), element, identity=identity)
+            self.all.append(joined)
+        elif joined.element is not element:
+            if joined.element.size != element.size:
+                first = joined.first
                 raise Refused(
                     f"`{buffer.name}` is the memory of `{first.buffer.name}` of stage {first.stage}, with elements of "
-                    f"{element.size} instead of {found.element.size} bytes",
+                    f"{element.size} instead of {joined.element.size} bytes",
                     stage,
                 )
-            found.element = _UNSIGNED[element.size]
-        found.uses.append(use)
-        self.of[stage, position] = found
+            joined.element = _UNSIGNED[element.size]
+        joined.uses.append(use)
+        self.of[stage, position] = joined
 
 
 def counted_alike(memory: JoinedMemory, temporary: Collection[Hashable]) -> dict[int, Joined]:
     """Returns for each number of elements the buffer whose length stands for it, one that stays if there is one."""
-    found: dict[int, Joined] = {}
+    by_length: dict[int, Joined] = {}
     for joined in memory.all:
         if joined.is_parameter:
             continue
-        held = found.get(joined.length)
-        if held is None or (held.identity in temporary and joined.identity not in temporary):
-            found[joined.length] = joined
-    return found
+        present = by_length.get(joined.length)
+        if present is None or (present.identity in temporary and joined.identity not in temporary):
+            by_length[joined.length] = joined
+    return by_length

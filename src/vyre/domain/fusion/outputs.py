@@ -52,11 +52,11 @@ def zeroing(outputs: Sequence[tuple[Buffer, Expr]], grid: Dim3, workgroup: Dim3,
     if y * z > 1:
         row = _plus(_times(LaunchId(IdKind.GLOBAL, 2), y), LaunchId(IdKind.GLOBAL, 1))
         lane = _plus(_times(row, x), lane)
-    found: list[Stmt] = []
+    loops: list[Stmt] = []
     for buffer, length in outputs:
         store = Store(buffer.name, Var(index), zero(element_of(buffer)))
-        found.append(Loop(index, lane, length, Literal(ScalarType.U32, x * y * z), (store,)))
-    return found
+        loops.append(Loop(index, lane, length, Literal(ScalarType.U32, x * y * z), (store,)))
+    return loops
 
 
 def _plus(left: Expr, right: Expr) -> Expr:
@@ -82,8 +82,8 @@ def _stores(body: Body, name: str, count: int, indices: Indices) -> bool:
     """Returns whether each of the first ``count`` lanes stores to its own element."""
     for stmt in body:
         if isinstance(stmt, Store):
-            found = indices.accesses[id(stmt)]
-            if stmt.buffer == name and found.only is None and indices.is_lane(found.at):
+            access = indices.accesses[id(stmt)]
+            if stmt.buffer == name and access.only is None and indices.is_lane(access.at):
                 return True
         elif isinstance(stmt, Block | Region):
             if _stores(stmt.body, name, count, indices):

@@ -23,8 +23,8 @@ def without_returns(body: ir.Body, flag: str) -> ir.Body:
     if not _returns(body):
         return body
     rewriter = _Rewriter(flag)
-    found = rewriter.body(body, in_loop=False)
-    return (ir.Let(flag, _FALSE), *found) if rewriter.uses_flag else found
+    rewritten = rewriter.body(body, in_loop=False)
+    return (ir.Let(flag, _FALSE), *rewritten) if rewriter.uses_flag else rewritten
 
 
 def _returns(body: ir.Body) -> bool:
@@ -37,29 +37,29 @@ class _Rewriter:
         self.uses_flag = False
 
     def body(self, body: ir.Body, *, in_loop: bool) -> ir.Body:
-        made: list[ir.Stmt] = []
+        statements: list[ir.Stmt] = []
         for number, stmt in enumerate(body):
             if isinstance(stmt, ir.Return):
-                return (*made, *self._ended(in_loop=in_loop))
+                return (*statements, *self._ended(in_loop=in_loop))
             if not _returns((stmt,)):
-                made.append(stmt)
+                statements.append(stmt)
                 continue
             rest = body[number + 1 :]
             if isinstance(stmt, ir.If) and not in_loop:
                 moved = self._moved(stmt, rest)
                 if moved is not None:
-                    return (*made, moved)
-            made.append(self._inside(stmt, in_loop=in_loop))
+                    return (*statements, moved)
+            statements.append(self._inside(stmt, in_loop=in_loop))
             if rest:
                 ended = ir.Var(self._flag)
                 if in_loop:
                     if isinstance(stmt, ir.Loop):  # elsewhere the lane has left this loop already
-                        made.append(ir.If(ended, (ir.Break(),)))
-                    return (*made, *self.body(rest, in_loop=True))
-                return (*made, ir.If(ir.Unary(UnaryOp.LOGICAL_NOT, ended), self.body(rest, in_loop=False)))
+                        statements.append(ir.If(ended, (ir.Break(),)))
+                    return (*statements, *self.body(rest, in_loop=True))
+                return (*statements, ir.If(ir.Unary(UnaryOp.LOGICAL_NOT, ended), self.body(rest, in_loop=False)))
             if in_loop and isinstance(stmt, ir.Loop):
-                made.append(ir.If(ir.Var(self._flag), (ir.Break(),)))
-        return tuple(made)
+                statements.append(ir.If(ir.Var(self._flag), (ir.Break(),)))
+        return tuple(statements)
 
     def _ended(self, *, in_loop: bool) -> ir.Body:
         self.uses_flag = True

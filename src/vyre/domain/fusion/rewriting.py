@@ -42,8 +42,8 @@ def map_body(body: ir.Body, expression: ExpressionMap, statement: StatementMap) 
     ``expression`` gets each expression that a statement evaluates, and a memo of that statement.  A statement for which
     ``statement`` returns None is left out.
     """
-    found = (_mapped(stmt, expression, statement) for stmt in body)
-    return tuple(stmt for stmt in found if stmt is not None)
+    mapped = (_mapped(stmt, expression, statement) for stmt in body)
+    return tuple(stmt for stmt in mapped if stmt is not None)
 
 
 SUPPORTED: Final[frozenset[type[Node]]] = frozenset(
@@ -57,8 +57,8 @@ SUPPORTED: Final[frozenset[type[Node]]] = frozenset(
 
 def mapped_operands(stmt: ir.Stmt, expression: ExpressionMap) -> ir.Stmt:
     """Returns a statement whose own expressions have been replaced; ``expression`` gets a memo of this statement."""
-    made: dict[int, ir.Expr] = {}
-    return with_operands(stmt, [expression(operand, made) for operand in ir.operands(stmt)])
+    memo: dict[int, ir.Expr] = {}
+    return with_operands(stmt, [expression(operand, memo) for operand in ir.operands(stmt)])
 
 
 def with_bodies(stmt: ir.Stmt, change: Callable[[ir.Body], ir.Body]) -> ir.Stmt:
@@ -79,8 +79,8 @@ def with_bodies(stmt: ir.Stmt, change: Callable[[ir.Body], ir.Body]) -> ir.Stmt:
 
 def _mapped(stmt: ir.Stmt, expression: ExpressionMap, statement: StatementMap) -> ir.Stmt | None:
     if not isinstance(stmt, ir.If):
-        found = with_bodies(stmt, lambda body: map_body(body, expression, statement))
-        return statement(mapped_operands(found, expression))
+        inside = with_bodies(stmt, lambda body: map_body(body, expression, statement))
+        return statement(mapped_operands(inside, expression))
     links, otherwise = ir.if_chain(stmt)
     rest = map_body(otherwise, expression, statement)
     for link in reversed(links):
@@ -125,14 +125,14 @@ class Rewriter:
 
     def local(self, name: str) -> str:
         """Returns the new name of a local."""
-        found = self._renamed.get(name)
-        if found is None:
-            found = self._renamed[name] = self._names.unique(name)
-        return found
+        new = self._renamed.get(name)
+        if new is None:
+            new = self._renamed[name] = self._names.unique(name)
+        return new
 
     # ---- expressions
-    def _expression(self, expr: ir.Expr, made: dict[int, ir.Expr]) -> ir.Expr:
-        return rebuilt(expr, self._node, made)
+    def _expression(self, expr: ir.Expr, memo: dict[int, ir.Expr]) -> ir.Expr:
+        return rebuilt(expr, self._node, memo)
 
     def _node(self, node: ir.Expr) -> ir.Expr:
         match node:

@@ -73,12 +73,12 @@ def join_rounds(stages: Sequence[StageCall], flag: Hashable) -> JoinedRounds | C
     last = len(stages) - 1
     if prod(joined.grid) * prod(joined.program.workgroup_size) > U32_MAX:
         return CannotJoin("its lanes have no numbers of 32 bits", last)
-    made = _Rounds(stages, joined, flag).result()
-    if isinstance(made, JoinedRounds):
-        error = next(iter(check_rules(made.program).errors), None)
+    result = _Rounds(stages, joined, flag).result()
+    if isinstance(result, JoinedRounds):
+        error = next(iter(check_rules(result.program).errors), None)
         if error is not None:
             return CannotJoin(f"the rounds are no valid program: [{error.code}] {error.message}", last)
-    return made
+    return result
 
 
 class _Rounds:
@@ -114,9 +114,9 @@ class _Rounds:
             If(first_lane(), (Store(rounds, _u32(0), Var(count)),)),
         )
         buffers = tuple(replace(buffer, is_output=False) if buffer.is_bound else buffer for buffer in program.buffers)
-        made = replace(program, buffers=(*buffers, *added), body=body)
+        looped = replace(program, buffers=(*buffers, *added), body=body)
         barriers = joined.barriers.count(StageBarrier.GRID) + bool(zeroing)
-        return JoinedRounds(made, joined.grid, tuple(arguments), barriers)
+        return JoinedRounds(looped, joined.grid, tuple(arguments), barriers)
 
     def _flag_place(self) -> int | None:
         for place, (stage, position) in enumerate(self._joined.arguments):
@@ -128,8 +128,8 @@ class _Rounds:
     def _zeroing(self) -> list[Stmt]:
         """Returns what zeroes the outputs before the stages of a round, as their launch does."""
         outputs = [(buffer, BufferLength(buffer.name)) for buffer in self._program.abi_buffers if buffer.is_output]
-        found = zeroing(outputs, self._joined.grid, self._program.workgroup_size, self._index)
-        return [*found, Barrier(Ordering.GRID_SYNC)] if found else []
+        loops = zeroing(outputs, self._joined.grid, self._program.workgroup_size, self._index)
+        return [*loops, Barrier(Ordering.GRID_SYNC)] if loops else []
 
 
 def _u32(value: int) -> Literal:

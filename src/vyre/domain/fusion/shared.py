@@ -51,7 +51,7 @@ def shared_arrays(
     if all(barrier is not StageBarrier.WORKGROUP for barrier in barriers):
         return {}
     excluded = _otherwise_used(bodies, indices)
-    found: dict[str, SharedArray] = {}
+    arrays: dict[str, SharedArray] = {}
     for joined in memory.all:
         if joined.identity not in temporary or joined.is_parameter or joined.name in excluded:
             continue
@@ -63,26 +63,26 @@ def shared_arrays(
         if block is None or block * joined.element.size > nbytes:
             continue
         nbytes -= block * joined.element.size
-        held = Buffer.make(names.unique(joined.name), 0, Access.WORKGROUP, joined.element, block)
-        found[joined.name] = SharedArray(joined, held, block)
-    return found
+        buffer = Buffer.make(names.unique(joined.name), 0, Access.WORKGROUP, joined.element, block)
+        arrays[joined.name] = SharedArray(joined, buffer, block)
+    return arrays
 
 
 def _otherwise_used(bodies: Sequence[Body], indices: Indices) -> set[str]:
     """Returns the names of buffers with asynchronous copies, and those accessed beside atomics or below accesses."""
-    found: set[str] = set()
+    names: set[str] = set()
     for body in bodies:
         for stmt in walk_statements(body):
             if isinstance(stmt, AsyncLoad | AsyncStore):
-                found |= {stmt.source, stmt.destination}
+                names |= {stmt.source, stmt.destination}
             nodes = list(unique_nodes(operands(stmt)))
             accessed = {node.buffer for node in nodes if isinstance(node, Load | Atomic)}
             if any(isinstance(node, Atomic) for node in nodes):
-                found |= accessed | ({stmt.buffer} if isinstance(stmt, Store) else set())
+                names |= accessed | ({stmt.buffer} if isinstance(stmt, Store) else set())
             inner = (node.index for node in nodes if isinstance(node, Load))
             below = (stmt.index,) if isinstance(stmt, Store) else ()
-            found |= {node.buffer for node in unique_nodes((*inner, *below)) if isinstance(node, Load)}
-    return found
+            names |= {node.buffer for node in unique_nodes((*inner, *below)) if isinstance(node, Load)}
+    return names
 
 
 def _block(accesses: Sequence[Found], indices: Indices) -> int | None:
@@ -115,9 +115,9 @@ class _Moved:
                 # The index object survives all replacements, because it contains no load of these arrays.
                 proven[id(stmt.index)] = self._indices.accesses[id(stmt)].proven and proven.get(id(stmt.index), True)
 
-        def expression(expr: Expr, made: dict[int, Expr]) -> Expr:
-            made.update((key, value) for key, value in loads.items() if key not in made)
-            return rebuilt(expr, lambda node: node, made)
+        def expression(expr: Expr, memo: dict[int, Expr]) -> Expr:
+            memo.update((key, value) for key, value in loads.items() if key not in memo)
+            return rebuilt(expr, lambda node: node, memo)
 
         def statement(stmt: Stmt) -> Stmt:
             if not (isinstance(stmt, Store) and stmt.buffer in self._shared):

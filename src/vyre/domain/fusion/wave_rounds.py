@@ -45,10 +45,10 @@ def unrolled(waves: Sequence[Wave], times: int, most_stages: int) -> tuple[Seque
 
     A short round is written out several times, because the end of a round costs more than a barrier inside it.
     """
-    found = shortest_round(waves)
-    if found.rest and times > 1:
-        found = Round(len(waves), 1, 0)
-    width, rounds, rest = found
+    round_ = shortest_round(waves)
+    if round_.rest and times > 1:
+        round_ = Round(len(waves), 1, 0)
+    width, rounds, rest = round_
     stages = sum(map(len, waves[:width]))
     for copies in range(min(_LEAST_WAVES // width, most_stages // stages), 1, -1):
         if rounds % copies == 0 and rounds > copies:
@@ -57,7 +57,7 @@ def unrolled(waves: Sequence[Wave], times: int, most_stages: int) -> tuple[Seque
             return [*waves] * copies, Round(width * copies, 1, 0), 1, times // copies
     if width == 1 and rounds > 3 and times == 1 and 3 * stages <= most_stages:  # a number that nothing divides
         return waves, Round(2, rounds // 2, rounds % 2), rounds // 2, rounds // 2
-    return waves, found, rounds, rounds * times
+    return waves, round_, rounds, rounds * times
 
 
 def _keys(waves: Sequence[Wave]) -> list[int]:
@@ -124,15 +124,15 @@ def divided(wave: Wave, most: int) -> list[Blocks]:
         # Each gets one, and of the others the whole part of its share; the largest remainders get what is left.
         spare = most - active
         counts = [1 + spare * (count - 1) // (total - active) if count else 0 for count in groups]
-        left = sorted(range(len(groups)), key=lambda at: -(spare * max(groups[at] - 1, 0) % (total - active)))
-        for at in left[: most - sum(counts)]:
-            counts[at] += 1
-    found: list[Blocks] = []
+        left = sorted(range(len(groups)), key=lambda group: -(spare * max(groups[group] - 1, 0) % (total - active)))
+        for group in left[: most - sum(counts)]:
+            counts[group] += 1
+    shares: list[Blocks] = []
     first = 0
     for count, whole in zip(counts, groups, strict=True):
-        found.append(Blocks(first, count, whole))
+        shares.append(Blocks(first, count, whole))
         first += count
-    return found
+    return shares
 
 
 class Table:
@@ -179,20 +179,20 @@ def pieces_of(waves: Sequence[Wave], most_stages: int) -> list[range]:
     launches is a piece of its own.
     """
     keys = _keys(waves)
-    found: list[range] = []
-    start = at = held = 0
-    while at < len(waves):
-        rounds = _repeated(keys, at, [len(wave) for wave in waves[at : at + most_stages + 1]], most_stages)
-        width = len(waves[at])
-        if at > start and (rounds or held + width > most_stages):
-            found.append(range(start, at))
-            start, held = at, 0
+    pieces: list[range] = []
+    start = number = code = 0
+    while number < len(waves):
+        rounds = _repeated(keys, number, [len(wave) for wave in waves[number : number + most_stages + 1]], most_stages)
+        width = len(waves[number])
+        if number > start and (rounds or code + width > most_stages):
+            pieces.append(range(start, number))
+            start, code = number, 0
         if rounds:
-            found.append(range(at, at + rounds))
-            start = at = at + rounds
+            pieces.append(range(number, number + rounds))
+            start = number = number + rounds
             continue
-        at, held = at + 1, held + width
-    return [*found, range(start, at)] if at > start else found
+        number, code = number + 1, code + width
+    return [*pieces, range(start, number)] if number > start else pieces
 
 
 def _repeated(keys: Sequence[int], start: int, widths: Sequence[int], most_stages: int) -> int:

@@ -153,7 +153,7 @@ class _Joining:
         for wave in waves:
             starts.append(starts[-1] + len(wave))
         kept = (*range(width), *range(len(waves) - self._round.rest, len(waves)))
-        self._numbers = [number % launches for at in kept for number in range(starts[at], starts[at + 1])]
+        self._numbers = [number % launches for launch in kept for number in range(starts[launch], starts[launch + 1])]
         """The number of each launch whose code is kept among all launches."""
         calls = [call for wave in self._waves for call in wave]
         if len(calls) > most_stages:
@@ -168,7 +168,7 @@ class _Joining:
         self._table = Table(self._rows)
         self._places = self._placed(waves)
         self._calls, self._columns = self._without_varying(waves)
-        self._to_zero = [self._zeroed(at, call) for at, call in enumerate(calls)]
+        self._to_zero = [self._zeroed(launch, call) for launch, call in enumerate(calls)]
         self._words = StageWords(self._calls)
         self._flag, self._content, self._row, self._index, self._count, self._group = (
             self._words.names.unique(name)
@@ -178,14 +178,14 @@ class _Joining:
         self._barriers = 0
 
     # ---- what differs from round to round
-    def _looped(self, waves: Sequence[Wave], at: int) -> list[StageCall] | None:
-        """Returns the launches of all rows for which the code of number ``at`` stands, or None behind the loop."""
+    def _looped(self, waves: Sequence[Wave], launch: int) -> list[StageCall] | None:
+        """Returns the launches of all rows for which the code of number ``launch`` stands, or None behind the loop."""
         seen = 0
         for number, wave in enumerate(self._waves):
-            if at < seen + len(wave):
+            if launch < seen + len(wave):
                 if number >= self._round.waves:
                     return None
-                return [waves[row * self._round.waves + number][at - seen] for row in range(self._rows)]
+                return [waves[row * self._round.waves + number][launch - seen] for row in range(self._rows)]
             seen += len(wave)
         raise AssertionError("no such launch")
 
@@ -194,10 +194,10 @@ class _Joining:
         for number, call in enumerate(chain.from_iterable(waves)):
             if call.workgroup != self._workgroup:
                 raise Refused(f"it has workgroups of {call.workgroup} lanes beside such of {self._workgroup}", number)
-        found = min(max(sum(prod(call.grid) for call in wave) for wave in waves), most)
-        if found * lanes > U32_MAX:
+        groups = min(max(sum(prod(call.grid) for call in wave) for wave in waves), most)
+        if groups * lanes > U32_MAX:
             raise Refused("the lanes of a wave have no numbers of 32 bits", 0)
-        return max(found, 1)
+        return max(groups, 1)
 
     def _placed(self, waves: Sequence[Wave]) -> list[_Place]:
         blocks = [divided(wave, self._groups) for wave in waves]
@@ -208,11 +208,11 @@ class _Joining:
                 rows = [blocks[row * width + number] for row in range(self._rows)]
             else:
                 rows = [blocks[len(blocks) - self._round.rest + number - width]]
-            for at in range(len(wave)):
-                places.append(self._place([row[at] for row in rows], wave[at], len(places)))
+            for launch in range(len(wave)):
+                places.append(self._place([row[launch] for row in rows], wave[launch], len(places)))
         return places
 
-    def _place(self, rows: Sequence[Blocks], call: StageCall, at: int) -> _Place:
+    def _place(self, rows: Sequence[Blocks], call: StageCall, launch: int) -> _Place:
         takes_turns = any(row.share < row.groups for row in rows)
         if takes_turns:
             facts = lane_facts(call.program)
@@ -220,7 +220,7 @@ class _Joining:
                 raise Refused(
                     f"its {max(row.groups for row in rows)} workgroups cannot take turns on {self._groups}, because "
                     "they have barriers or memory of their own",
-                    self._numbers[at],
+                    self._numbers[launch],
                 )
         number = self._table.number
         return _Place(
@@ -234,20 +234,20 @@ class _Joining:
         """Returns the launches without the values of parameters that are in the table, and where they are."""
         calls: list[StageCall] = []
         columns: list[dict[str, Column]] = []
-        for at, call in enumerate(call for wave in self._waves for call in wave):
-            found: dict[str, Column] = {}
+        for launch, call in enumerate(call for wave in self._waves for call in wave):
+            columns_of: dict[str, Column] = {}
             for name in call.values:
-                rows = self._looped(waves, at)
+                rows = self._looped(waves, launch)
                 column = None if rows is None else self._table.number([row.values[name].bits for row in rows])
                 if isinstance(column, Column):
-                    found[name] = column
-            calls.append(without_values(call, frozenset(found)))
-            columns.append(found)
+                    columns_of[name] = column
+            calls.append(without_values(call, frozenset(columns_of)))
+            columns.append(columns_of)
         return calls, columns
 
-    def _zeroed(self, at: int, call: StageCall) -> tuple[int, ...]:
+    def _zeroed(self, launch: int, call: StageCall) -> tuple[int, ...]:
         """Returns the outputs of a launch, by position, that are set to zero before it."""
-        if self._columns[at] or isinstance(self._places[at].groups, Column):
+        if self._columns[launch] or isinstance(self._places[launch].groups, Column):
             return tuple(place for place, buffer in enumerate(call.program.abi_buffers) if buffer.is_output)
         return outputs_to_zero(call)
 
@@ -261,14 +261,14 @@ class _Joining:
         if repeated and self._barriers_of(looped) == 0 and not self._words.unbound:
             round_ = (*round_, _GRID_BARRIER)  # else the rounds of a loop are not held apart
         inside = sum(stmt is _GRID_BARRIER for stmt in round_)
-        made: list[Stmt] = self._loop(round_) if repeated else list(round_)
+        statements: list[Stmt] = self._loop(round_) if repeated else list(round_)
         barriers = self._times * (inside + 1) + _AROUND_LOOP if repeated else inside
         if rest:
-            made += _with_barriers(rest) if repeated else (_GRID_BARRIER, *_with_barriers(rest))
+            statements += _with_barriers(rest) if repeated else (_GRID_BARRIER, *_with_barriers(rest))
             barriers += self._barriers_of(rest) + (not repeated)
         if repeated and self._words.unbound:
             barriers -= 1  # the rounds are those of the grid loop itself
-        program, arguments = self._program(tuple(made), repeated)
+        program, arguments = self._program(tuple(statements), repeated)
         report = check_rules(program)
         error = next(iter(report.errors), None)
         last = self._numbers[-1]
@@ -281,41 +281,41 @@ class _Joining:
 
     def _bodies(self) -> list[list[Body]]:
         """Returns each wave as one part, or two with a barrier between them where outputs are set to zero first."""
-        found: list[list[Body]] = []
-        at = 0
+        waves: list[list[Body]] = []
+        launch = 0
         for wave in self._waves:
             zeros: list[Stmt] = []
             body: list[Stmt] = []
             for _ in wave:
-                views = self._views(at)
-                zeros += self._zeros(at, views)
-                body += self._stage(at, views)
-                at += 1
-            found.append([tuple(zeros), tuple(body)] if zeros else [tuple(body)])
-        return found
+                views = self._views(launch)
+                zeros += self._zeros(launch, views)
+                body += self._stage(launch, views)
+                launch += 1
+            waves.append([tuple(zeros), tuple(body)] if zeros else [tuple(body)])
+        return waves
 
     def _barriers_of(self, waves: Sequence[Sequence[Body]]) -> int:
         return sum(map(len, waves)) - 1
 
-    def _views(self, at: int) -> dict[str, View]:
-        views = self._words.views(at)
-        for name, column in self._columns[at].items():
+    def _views(self, launch: int) -> dict[str, View]:
+        views = self._words.views(launch)
+        for name, column in self._columns[launch].items():
             word: Expr = Var(self._locals[column.number])
             element = views[name].element
             views[name] = views[name]._replace(value=word if element is _U32 else Bitcast(element, word))
         return views
 
-    def _zeros(self, at: int, views: dict[str, View]) -> list[Stmt]:
+    def _zeros(self, launch: int, views: dict[str, View]) -> list[Stmt]:
         outputs: list[tuple[Buffer, Expr]] = []
-        for position in self._to_zero[at]:
-            buffer = self._calls[at].program.abi_buffers[position]
-            joined = self._words.memory.of[at, position]
+        for position in self._to_zero[launch]:
+            buffer = self._calls[launch].program.abi_buffers[position]
+            joined = self._words.memory.of[launch, position]
             outputs.append((joined.declaration(0), views[buffer.name].length))
         return zeroing(outputs, (self._groups, 1, 1), self._workgroup, self._index)
 
-    def _stage(self, at: int, views: dict[str, View]) -> list[Stmt]:
+    def _stage(self, launch: int, views: dict[str, View]) -> list[Stmt]:
         """Returns a launch, which the workgroups of its place run."""
-        call, place = self._calls[at], self._places[at]
+        call, place = self._calls[launch], self._places[launch]
         first, share, groups = (self._number(value) for value in (place.first, place.share, place.groups))
         block: Expr = LaunchId(IdKind.GROUP, 0)
         own = block if place.first == 0 else Binary(BinaryOp.SUB, block, first)
@@ -324,7 +324,7 @@ class _Joining:
         if place.takes_turns:
             group = Var(self._words.names.unique(self._group))
         rewriter = Rewriter(
-            self._numbers[at],
+            self._numbers[launch],
             views,
             self._words.names,
             call.spec,
@@ -360,17 +360,17 @@ class _Joining:
             row = Binary(BinaryOp.MOD, row, _u32(self._rows))
         columns = self._table.columns
         words = [
-            Let(name, Load(self._content, Binary(BinaryOp.ADD, Binary(BinaryOp.MUL, row, _u32(columns)), _u32(at))))
-            for at, name in enumerate(self._locals)
+            Let(name, Load(self._content, Binary(BinaryOp.ADD, Binary(BinaryOp.MUL, row, _u32(columns)), _u32(number))))
+            for number, name in enumerate(self._locals)
         ]
         loop = Loop(self._row, _u32(0), _u32(self._times), _u32(1), (*words, *round_))
         return [GridLoop(self._count, _u32(1), self._flag, (loop,))]
 
     def _program(self, body: Body, repeated: bool) -> tuple[Program, tuple[WaveBinding, ...]]:
         tabled = {
-            id(self._words.memory.of[at, position])
-            for at, columns in enumerate(self._columns)
-            for position, buffer in enumerate(self._calls[at].program.abi_buffers)
+            id(self._words.memory.of[launch, position])
+            for launch, columns in enumerate(self._columns)
+            for position, buffer in enumerate(self._calls[launch].program.abi_buffers)
             if buffer.name in columns
         }
         kept: list[Joined] = [
@@ -394,12 +394,12 @@ class _Joining:
 
 
 def _with_barriers(waves: Sequence[Sequence[Body]]) -> Body:
-    made: list[Stmt] = []
+    statements: list[Stmt] = []
     for part in chain.from_iterable(waves):
-        if made:
-            made.append(_GRID_BARRIER)
-        made += part
-    return tuple(made)
+        if statements:
+            statements.append(_GRID_BARRIER)
+        statements += part
+    return tuple(statements)
 
 
 def _u32(value: int) -> Literal:

@@ -29,16 +29,16 @@ def accesses(stmt: Stmt) -> list[BufferUse]:
     """Returns the accesses of the statement itself, without nested bodies; an asynchronous copy counts where it
     starts.  A grid loop reads and writes its flag.
     """
-    found: list[BufferUse] = []
+    uses: list[BufferUse] = []
     for node in unique_nodes(operands(stmt)):
         if isinstance(node, Load):
-            found.append(BufferUse(node.buffer, Touch.READ))
+            uses.append(BufferUse(node.buffer, Touch.READ))
         elif isinstance(node, Atomic):
-            found.append(BufferUse(node.buffer, Touch.ATOMIC))
+            uses.append(BufferUse(node.buffer, Touch.ATOMIC))
     if isinstance(stmt, Store):
-        found.append(BufferUse(stmt.buffer, Touch.WRITE))
+        uses.append(BufferUse(stmt.buffer, Touch.WRITE))
     elif isinstance(stmt, GridLoop):
-        found += (BufferUse(stmt.flag, Touch.READ), BufferUse(stmt.flag, Touch.WRITE))
+        uses += (BufferUse(stmt.flag, Touch.READ), BufferUse(stmt.flag, Touch.WRITE))
     elif isinstance(stmt, AsyncLoad | AsyncStore):
-        found += (BufferUse(stmt.source, Touch.READ), BufferUse(stmt.destination, Touch.WRITE))
-    return found
+        uses += (BufferUse(stmt.source, Touch.READ), BufferUse(stmt.destination, Touch.WRITE))
+    return uses

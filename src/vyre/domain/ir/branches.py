@@ -27,7 +27,7 @@ def branches(stmt: If | Switch) -> list[Branch]:
     if isinstance(stmt, Switch):
         return [Branch(body, number) for number, body in enumerate(bodies(stmt))]
     links, otherwise = if_chain(stmt)
-    found = [Branch(stmt.then, 0)]
-    found += [Branch(link.then, 2 * number, link) for number, link in enumerate(links) if number]
-    found.append(Branch(otherwise, 2 * len(links) - 1))
-    return found
+    branches_ = [Branch(stmt.then, 0)]
+    branches_ += [Branch(link.then, 2 * number, link) for number, link in enumerate(links) if number]
+    branches_.append(Branch(otherwise, 2 * len(links) - 1))
+    return branches_

@@ -78,8 +78,8 @@ def users_name(matches: Callable[[object], bool]) -> str | None:
     The innermost function is searched first, then its callers.  The search walks frames, so only errors call it.
     """
     for frame in user_frames():
-        for name, held in frame.f_locals.items():
-            if name.isidentifier() and matches(held):
+        for name, value in frame.f_locals.items():
+            if name.isidentifier() and matches(value):
                 return name
     return None
 

@@ -31,8 +31,8 @@ class Version:
     @classmethod
     def of(cls, text: str) -> Version:
         """Returns the version that ``1.2.0`` writes.  Raises ``ValueError`` for any other text."""
-        found = _VERSION.match(text) if len(text) <= _MAX_VERSION_CHARACTERS else None
-        numbers = () if found is None else tuple(map(int, found.groups()))
+        parsed = _VERSION.match(text) if len(text) <= _MAX_VERSION_CHARACTERS else None
+        numbers = () if parsed is None else tuple(map(int, parsed.groups()))
         if not numbers or max(numbers) > MAX_VERSION_NUMBER:
             raise ValueError(f"{text[:40]!r} is no version: write three numbers below 2^32, such as 1.2.0")
         return cls(*numbers)

@@ -62,10 +62,10 @@ class DefinitionsInUse:
         if known is not None:
             return known
         try:
-            found = _found_definitions(operation)
+            definitions = _found_definitions(operation)
         except UnknownOperation as error:
             fail(error.message, error.fix)
-        for definition in found:
+        for definition in definitions:
             self._known.setdefault(definition.id, definition)
         return self._known[operation]
 

@@ -334,12 +334,12 @@ def is_common(expr: Expr) -> bool:
 def children(expr: Expr) -> tuple[Expr, ...]:
     """Returns the operands in evaluation order; raises ``InvalidProgram`` for what is no expression."""
     try:
-        found = CHILDREN[type(expr)](expr)
+        operands = CHILDREN[type(expr)](expr)
     except KeyError:
         raise misplaced(expr, "an expression", "Literal.of(ScalarType.U32, 1)") from None
     if type(expr) is Atomic and expr.expected is None:
         return expr.index, expr.value
-    return found
+    return operands
 
 
 def walk(expr: Expr) -> Iterator[Expr]:

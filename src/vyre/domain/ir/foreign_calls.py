@@ -40,14 +40,14 @@ def explain_call(error: BaseException, raised: type[LocatedError], owners: Mappi
 
     ``owners`` maps the name of a class to the name that the fix gives an instance of it.
     """
-    found = _UNFIT.match(str(error)) if type(error) is TypeError else None
+    unfit = _UNFIT.match(str(error)) if type(error) is TypeError else None
     from traceback import walk_tb  # only for errors
 
     frames = [(frame, line) for frame, line in walk_tb(error.__traceback__) if not is_ours(frame)]
-    if found is None or not frames:
+    if unfit is None or not frames:
         return
     frame, line = frames[-1]
-    called = _called({**frame.f_globals, **frame.f_locals}, found[1], found[2])
+    called = _called({**frame.f_globals, **frame.f_locals}, unfit[1], unfit[2])
     if called is not None:
         _tell(error, called, raised, owners, SourceLocation(frame.f_code.co_filename, line))
 
@@ -64,8 +64,8 @@ def _called(names: Mapping[str, object], cls: str | None, name: str) -> Called |
         is_by_module = name not in names and not hasattr(builtins, name) and package in names.values()
         function = getattr(package, name, None) if is_by_module else names.get(name)
         return function if inspect.isfunction(function) and _is_vyres(function) else None
-    for held in names.values():
-        for base in (held if isinstance(held, type) else type(held)).__mro__:
+    for value in names.values():
+        for base in (value if isinstance(value, type) else type(value)).__mro__:
             if base.__name__ == cls and _is_vyres(base) and inspect.isfunction(method := vars(base).get(name)):
                 return method
     return None

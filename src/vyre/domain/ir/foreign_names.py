@@ -265,8 +265,8 @@ def function_hint(name: str) -> str | None:
 
 def attribute_hint(owner: str, name: str, hints: Hints, attributes: Iterable[str]) -> str | None:
     """Returns the replacement for ``owner.name`` where ``owner`` has ``attributes``, or None if no name is similar."""
-    if found := hints.get(plain(name)):
-        return found
+    if hint := hints.get(plain(name)):
+        return hint
     if (near := closest(name, attributes)) is not None:
         return f"write {owner}.{near}"
     return function_hint(name)
@@ -294,9 +294,9 @@ def nearest_of(name: str, known: Iterable[str]) -> str:
     return f"`{near}`" if near else f"one of {', '.join(names)}"
 
 
-def type_hint(given: object) -> str | None:
+def type_hint(type_: object) -> str | None:
     """Returns the name of the vyre type that corresponds to a type, or name of a type, of Python or NumPy, or None."""
-    name = given if isinstance(given, str) else getattr(given, "__name__", getattr(given, "name", ""))
+    name = type_ if isinstance(type_, str) else getattr(type_, "__name__", getattr(type_, "name", ""))
     known = plain(str(name))
     return TYPE.get(known, known if known in {*TYPE.values()} else None)
 

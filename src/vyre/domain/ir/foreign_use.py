@@ -36,7 +36,7 @@ def named(thing: object, kind: str) -> str:
 
 def called(thing: object) -> str | None:
     """Returns the name that the user's code has for ``thing``, if it has one."""
-    return users_name(lambda held: held is thing)
+    return users_name(lambda value: value is thing)
 
 
 def _addressed(fix: str, placeholder: str, thing: object) -> str:
@@ -59,8 +59,8 @@ def explain_unbound(error: BaseException) -> None:
     raising = frames[-1].f_code
     for name in (name for name in raising.co_varnames if f"'{name}'" in str(error)):
         for frame in (*reversed(frames[:-1]), *user_frames()):
-            held = frame.f_locals.get(name)
-            if isinstance(held, ForeignValueUse | ForeignBufferUse):
+            value = frame.f_locals.get(name)
+            if isinstance(value, ForeignValueUse | ForeignBufferUse):
                 raise UnboundVariable(
                     f"{raising.co_name}() assigns to `{name}`, so Python takes it for a local of that function, which "
                     "has no value yet",
@@ -128,12 +128,12 @@ _OPERATORS: Final[Mapping[str, Callable[..., object]]] = MappingProxyType(
 """The operator for which a NumPy scalar calls each of these functions of NumPy."""
 
 
-def refuse_array(given: object) -> NoReturn:
+def refuse_array(array: object) -> NoReturn:
     """Raises ``UnsupportedUse`` for an array, or a scalar of no number, where one element is needed."""
     refuse(
-        f"{shown(given)} ({type(given).__name__}) is neither a value nor a number",
+        f"{shown(array)} ({type(array).__name__}) is neither a value nor a number",
         "use an element of the array, or pass it to the kernel as a p.input buffer."
-        if getattr(given, "shape", ())
+        if getattr(array, "shape", ())
         else "use an int, a float or a bool of Python or NumPy, or an expression.",
     )
 

@@ -85,10 +85,10 @@ _FROZEN: Final = frozen(eq=False, repr=False)
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
 def node(cls: type[_N]) -> type[_N]:
     """Returns the frozen, slotted class of a node that is no expression."""
-    made = _FROZEN(cls)
+    declared = _FROZEN(cls)
     for table, types in ((OPERANDS, _OPERAND_TYPES), (BODIES, _BODY_TYPES), (PARTS, _PART_TYPES)):
-        table[made] = _parts(made, types)
-    return made
+        table[declared] = _parts(declared, types)
+    return declared
 
 
 @dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
@@ -104,9 +104,9 @@ def expression(
     """Returns a decorator for the frozen, slotted class of an expression."""
 
     def declared(cls: type[_N]) -> type[_N]:
-        made = node(cls)
-        FORMS[made] = Form(word, opcode, tag, effect, result, operators)
-        return made
+        class_ = node(cls)
+        FORMS[class_] = Form(word, opcode, tag, effect, result, operators)
+        return class_
 
     return declared
 

@@ -193,18 +193,20 @@ class BufferHandle(Atomics[Operand]):
         return Value(BufferLength(self.name, loc=caller_location()), _U32, {self._origin: NEVER_STALE})
 
     def __getitem__(self, index: Operand) -> Value:
-        at = self._index(index)
-        check_in_scope(at)
+        place = self._index(index)
+        check_in_scope(place)
         stamp = self._recorder.clock if self._origin.mutable else NEVER_STALE
-        return Value(Load(self.name, at.expr, loc=caller_location()), self._dtype, {**at.reads, self._origin: stamp})
+        return Value(
+            Load(self.name, place.expr, loc=caller_location()), self._dtype, {**place.reads, self._origin: stamp}
+        )
 
     def __setitem__(self, index: Operand, value: Operand) -> None:
         if not self._buffer.is_writable:
             fail(f"{self._origin.label} is read-only", "declare it with p.inout or p.output to store to it.")
-        at = self._index(index)
+        place = self._index(index)
         stored = typed(value, self._dtype, f"what is stored to {self._origin.label}")
         take = self._recorder.consume
-        self._recorder.emit(Store(self.name, take(at), take(stored), loc=caller_location()))
+        self._recorder.emit(Store(self.name, take(place), take(stored), loc=caller_location()))
         self._recorder.mark_written(self._origin)
 
     def __iter__(self) -> None:
@@ -254,10 +256,10 @@ class BufferHandle(Atomics[Operand]):
                 "use a buffer of u32, i32 or u64; add floats up in workgroup memory, or as integers in fixed point.",
             )
         take = self._recorder.consume
-        at = take(self._index(index))
+        place = take(self._index(index))
         compared = take(typed(expected[0], self._dtype, "the expected value")) if expected else None
         operand = take(typed(value, self._dtype, "the operand of an atomic"))
-        atomic = Atomic(op, self.name, at, compared, operand, arguments.ordering(ordering), loc=caller_location())
+        atomic = Atomic(op, self.name, place, compared, operand, arguments.ordering(ordering), loc=caller_location())
         old = self._recorder.declare(atomic, self._dtype, "old")
         self._recorder.mark_written(self._origin)
         return old

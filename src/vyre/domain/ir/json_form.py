@@ -138,8 +138,8 @@ def _if_chain(otherwise: s.Body, *links: Any) -> s.If:
     """Returns the chain of ``else if`` with alternating conditions and bodies in ``links``."""
     if not links:
         raise ValueError("a chain has no condition")
-    for at in range(len(links) - 2, -1, -2):
-        otherwise = (s.If(links[at], links[at + 1], otherwise),)
+    for link in range(len(links) - 2, -1, -2):
+        otherwise = (s.If(links[link], links[link + 1], otherwise),)
     (first,) = otherwise
     assert isinstance(first, s.If)
     return first
@@ -415,12 +415,12 @@ def _definitions(raw: object, count: NodeCount) -> tuple[Definition, ...]:
 def _parameters(value: object) -> tuple[Parameter, ...]:
     if not isinstance(value, list) or len(value) > MAX_PARAMETERS:
         raise ValueError(f"expected a list of at most {MAX_PARAMETERS} parameters, found {brief(value)}")
-    found = []
+    parameters = []
     for each in value:
         if not isinstance(each, list) or len(each) < 2 or each[2:] not in ([], ["const"]):
             raise ValueError(f'expected a parameter as [name, type] or [name, type, "const"], found {brief(each)}')
-        found.append(Parameter(text(each[0]), _SCALAR(each[1]), len(each) > 2))
-    return tuple(found)
+        parameters.append(Parameter(text(each[0]), _SCALAR(each[1]), len(each) > 2))
+    return tuple(parameters)
 
 
 _DEFINITION_FIELDS: Final[dict[str, Leaf]] = {

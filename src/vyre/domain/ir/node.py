@@ -55,10 +55,10 @@ def fields_getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     return lambda node: (get(node),)
 
 
-def misplaced(found: object, wanted: str, example: str) -> InvalidProgram:
+def misplaced(node: object, wanted: str, example: str) -> InvalidProgram:
     """Returns the error for an object that stands in a program where ``wanted`` belongs."""
     return InvalidProgram(
-        f"{shown(found)} (type {type(found).__name__}) stands where {wanted} belongs",
+        f"{shown(node)} (type {type(node).__name__}) stands where {wanted} belongs",
         fix=f"build programs of nodes of vyre.ir, such as {example}.",
     )
 

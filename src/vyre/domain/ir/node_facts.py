@@ -35,10 +35,10 @@ def node_facts(program: Program) -> NodeFacts:
 
     Raises ``InvalidProgram`` for what is no statement or expression.
     """
-    found = program._cache.get(_CACHED)
-    if type(found) is not NodeFacts:
-        found = program._cache[_CACHED] = _facts(program)
-    return found
+    facts = program._cache.get(_CACHED)
+    if type(facts) is not NodeFacts:
+        facts = program._cache[_CACHED] = _facts(program)
+    return facts
 
 
 def _facts(program: Program) -> NodeFacts:

@@ -52,10 +52,10 @@ def python_number(value: object) -> Any:
     """Returns the number in a NumPy scalar or an array without axes, and any other value unchanged."""
     if type(value) in PYTHON_NUMBERS or not is_numpy(value):
         return value
-    held: Any = value
-    if held.shape != () or held.dtype.kind not in _REAL:
+    array: Any = value
+    if array.shape != () or array.dtype.kind not in _REAL:
         return value
-    number = held.item() if PROBE * FACTORS == PRODUCT else in_default_mode(held.item)()
+    number = array.item() if PROBE * FACTORS == PRODUCT else in_default_mode(array.item)()
     return number if type(number) in PYTHON_NUMBERS else value  # a longdouble is no Python number
 
 
@@ -67,40 +67,40 @@ def whole_number(value: object) -> int | None:
 
 def own_type(value: object) -> ScalarType | None:
     """Returns the executable type to which the type of a NumPy number widens; None for everything else."""
-    held: Any = value
-    own = value_type(held.dtype) if type(value) not in PYTHON_NUMBERS and is_numpy(value) else None
+    scalar: Any = value
+    own = value_type(scalar.dtype) if type(value) not in PYTHON_NUMBERS and is_numpy(value) else None
     return None if own is None else own.widened
 
 
-def element_type(given: object) -> ScalarType | None:
+def element_type(dtype: object) -> ScalarType | None:
     """Returns the type of buffer elements that have the format of a dtype or a scalar class of NumPy, or None.
 
     ``bfloat16`` of the package ``ml_dtypes``, as a dtype or a class, is ``bf16``.
     """
-    return ScalarType.BF16 if is_bfloat16(given) else _ELEMENTS.get(_interface(given))
+    return ScalarType.BF16 if is_bfloat16(dtype) else _ELEMENTS.get(_interface(dtype))
 
 
-def is_bfloat16(given: object) -> bool:
+def is_bfloat16(dtype: object) -> bool:
     """Returns whether a dtype or a class is ``bfloat16`` of the package ``ml_dtypes``."""
-    kind = given if isinstance(given, type) else getattr(given, "type", None)
+    kind = dtype if isinstance(dtype, type) else getattr(dtype, "type", None)
     return isinstance(kind, type) and kind.__name__ == "bfloat16" and kind.__module__ == "ml_dtypes"
 
 
-def value_type(given: object) -> ScalarType | None:
+def value_type(dtype: object) -> ScalarType | None:
     """Returns the type that values of a dtype or a scalar class of NumPy have, or None.
 
     It is ``bool`` for NumPy's bool, and the type of elements for all others.
     """
-    return _VALUES.get(_interface(given))
+    return _VALUES.get(_interface(dtype))
 
 
-def type_fix(given: object) -> str | None:
+def type_fix(dtype: object) -> str | None:
     """Returns what to write instead of a dtype of NumPy that vyre does not have, or None."""
-    text = _interface(given)
+    text = _interface(dtype)
     little = f"<{text[1:]}"
     if text[:1] == ">" and little in _ELEMENTS:
         return f'use vyre.{_ELEMENTS[little].text}, and pass x.astype("{little}"): memory of kernels is little-endian'
-    return "declare a buffer for each field" if getattr(given, "names", None) else None
+    return "declare a buffer for each field" if getattr(dtype, "names", None) else None
 
 
 def is_numpy(thing: object) -> bool:
@@ -119,16 +119,16 @@ _TIMES: Final = ("datetime64", "timedelta64")
 """Classes whose scalars need a unit: NumPy warns of those that are made without one."""
 
 
-def _interface(given: object) -> str:
+def _interface(kind: object) -> str:
     """Returns the array interface string of a dtype or a scalar class of NumPy, or an empty text."""
-    dtype: Any = given
-    if isinstance(given, type):
-        if given.__module__ != "numpy" or not _is_of_numpy(given) or given.__name__ in _TIMES:
+    dtype: Any = kind
+    if isinstance(kind, type):
+        if kind.__module__ != "numpy" or not _is_of_numpy(kind) or kind.__name__ in _TIMES:
             return ""
         try:
-            dtype = given().dtype
+            dtype = kind().dtype
         except (AttributeError, TypeError):  # numpy.object_ makes None; abstract classes and numpy.void make nothing
             return ""
-    elif not any(base.__module__ == "numpy" and base.__name__ == "dtype" for base in type(given).__mro__):
+    elif not any(base.__module__ == "numpy" and base.__name__ == "dtype" for base in type(kind).__mro__):
         return ""
     return str(dtype.str)

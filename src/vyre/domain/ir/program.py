@@ -88,19 +88,19 @@ class Program(Node):
     @property
     def buffers_by_name(self) -> Mapping[str, Buffer]:
         """Returns the first declaration of each name."""
-        found = self._cache.get("buffers_by_name")
-        if found is None:
-            found = {b.name: b for b in reversed(self.buffers)}
-            self._cache["buffers_by_name"] = found
-        return found  # type: ignore[return-value]
+        buffers = self._cache.get("buffers_by_name")
+        if buffers is None:
+            buffers = {b.name: b for b in reversed(self.buffers)}
+            self._cache["buffers_by_name"] = buffers
+        return buffers  # type: ignore[return-value]
 
     @property
     def abi_buffers(self) -> tuple[Buffer, ...]:
         """Returns the non-workgroup buffers in ascending binding number."""
-        found = self._cache.get("abi_buffers")
-        if found is None:
-            found = self._cache["abi_buffers"] = abi_order(self.buffers)
-        return found  # type: ignore[return-value]
+        buffers = self._cache.get("abi_buffers")
+        if buffers is None:
+            buffers = self._cache["abi_buffers"] = abi_order(self.buffers)
+        return buffers  # type: ignore[return-value]
 
     # Written forms and identity: functions of modules above, imported on first use.
 
@@ -180,6 +180,6 @@ ProgramLike: TypeAlias = Program | ProgramSource
 """A program, or a kernel in plain Python that stands for one."""
 
 
-def program_of(given: Any) -> Any:
+def program_of(kernel: Any) -> Any:
     """Returns the program of a kernel, and anything else unchanged."""
-    return given.program if isinstance(given, ProgramSource) else given
+    return kernel.program if isinstance(kernel, ProgramSource) else kernel

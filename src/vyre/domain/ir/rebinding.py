@@ -40,9 +40,9 @@ class Bindings:
     def __init__(self, frame: FrameType) -> None:
         self._code: CodeType = frame.f_code
         self._held: Mapping[str, object] = {
-            name: held
-            for name, held in frame.f_locals.items()
-            if isinstance(held, Value | ForeignBufferUse | int | float) or is_numpy(held)
+            name: value
+            for name, value in frame.f_locals.items()
+            if isinstance(value, Value | ForeignBufferUse | int | float) or is_numpy(value)
         }
 
     def rebound(self, frame: FrameType) -> Rebinding | None:
@@ -53,10 +53,10 @@ class Bindings:
         if frame.f_code is not self._code:
             return None
         now = frame.f_locals
-        for name, held in self._held.items():
-            new = now.get(name, held)
-            if new is not held and _is_lost(held, new) and (found := _read_later(frame, name)):
-                return found
+        for name, value in self._held.items():
+            new = now.get(name, value)
+            if new is not value and _is_lost(value, new) and (rebinding := _read_later(frame, name)):
+                return rebinding
         return None
 
 

@@ -19,26 +19,26 @@ _FOREIGN: Final = Parts((), lambda _: (), lambda other: other)
 _LEAVES: Final = frozenset([cls for cls in (*EXPR_TYPES, *STMT_TYPES) if not PARTS[cls].names])
 
 
-def rebuilt(root: _Root, change: Callable[[Any], Any], made: dict[int, Any] | None = None) -> _Root:
+def rebuilt(root: _Root, change: Callable[[Any], Any], memo: dict[int, Any] | None = None) -> _Root:
     """Returns a tree of nodes, or a tuple of them, with every node passed through ``change``, operands first.
 
     ``change`` gets a node of which operands and bodies have been replaced.  A node of which nothing has changed stays
-    the same object; shared nodes stay shared.  ``made`` holds the results by the identity of the old nodes, for calls
+    the same object; shared nodes stay shared.  ``memo`` holds the results by the identity of the old nodes, for calls
     that share nodes; what it holds already is taken from there.  Labels of arms and defaults of constants are no parts
     that change.  Does not recurse.  O(nodes).
     """
-    return rebuilt_from(root, lambda _, node: change(node), made)
+    return rebuilt_from(root, lambda _, node: change(node), memo)
 
 
-def rebuilt_from(root: _Root, change: Callable[[Any, Any], Any], made: dict[int, Any] | None = None) -> _Root:
+def rebuilt_from(root: _Root, change: Callable[[Any, Any], Any], memo: dict[int, Any] | None = None) -> _Root:
     """Returns what ``rebuilt`` returns; ``change`` gets each node of the old tree, and that node with new operands."""
-    if made is None:
-        made = {}
+    if memo is None:
+        memo = {}
     stack: list[Any] = [root]
     while stack:
         item = stack[-1]
         key = id(item)
-        if key in made:  # a part that stands twice in one node
+        if key in memo:  # a part that stands twice in one node
             stack.pop()
             continue
         kind = type(item)
@@ -46,9 +46,9 @@ def rebuilt_from(root: _Root, change: Callable[[Any, Any], Any], made: dict[int,
         old = parts.of(item)
         waiting: list[Any] = []
         for part in old:
-            if id(part) not in made and part is not None:
+            if id(part) not in memo and part is not None:
                 if type(part) in _LEAVES and not waiting:
-                    made[id(part)] = change(part, part)
+                    memo[id(part)] = change(part, part)
                 else:
                     waiting.append(part)
         if waiting:
@@ -56,10 +56,10 @@ def rebuilt_from(root: _Root, change: Callable[[Any, Any], Any], made: dict[int,
             stack += waiting
             continue
         stack.pop()
-        new = list(map(made.get, map(id, old)))
+        new = list(map(memo.get, map(id, old)))
         node = item if all(map(is_, old, new)) else parts.replaced(item, *new)
-        made[key] = node if kind is tuple or parts is _FOREIGN else change(item, node)
-    return made[id(root)]  # type: ignore[no-any-return]
+        memo[key] = node if kind is tuple or parts is _FOREIGN else change(item, node)
+    return memo[id(root)]  # type: ignore[no-any-return]
 
 
 def with_operands(node: _Node, operands: Sequence[Expr | None]) -> _Node:

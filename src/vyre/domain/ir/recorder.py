@@ -48,14 +48,14 @@ class Frame:
         self.started: int = started
         self.earlier_reads: dict[Origin, SourceLocation] = {}
 
-    def append(self, made: Stmt | IfChain) -> None:
+    def append(self, added: Stmt | IfChain) -> None:
         """Adds a statement, or a chain to which links may still be added."""
-        if self.chain is not None and made is not self.chain:
+        if self.chain is not None and added is not self.chain:
             self._end_chain()
-        if isinstance(made, IfChain):
-            self.chain = made
+        if isinstance(added, IfChain):
+            self.chain = added
         else:
-            self.statements.append(made)
+            self.statements.append(added)
 
     def take_chain(self) -> IfChain | None:
         """Returns the chain that was recorded last, which the caller has to finish, or None."""
@@ -147,8 +147,8 @@ class BlockContext(Generic[T]):
         body = self._end(None)
         if self._bindings is not None and (rebinding := self._bindings.rebound(frame)) is not None:
             self._refuse(rebinding, frame.f_code.co_filename)
-        if (made := self._finish(body)) is not None:
-            self._recorder.emit(made)
+        if (stmt := self._finish(body)) is not None:
+            self._recorder.emit(stmt)
 
     if not TYPE_CHECKING:  # type checkers see a context manager only
 

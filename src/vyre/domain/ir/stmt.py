@@ -285,10 +285,10 @@ def nested(stmt: Stmt, depth: int) -> tuple[tuple[Body, int], ...]:
 
     The next link of a chain of ``else if`` is no deeper than the first one.
     """
-    found = bodies(stmt)
+    bodies_ = bodies(stmt)
     if type(stmt) is If and is_chained(stmt.otherwise):
-        return (found[0], depth + 1), (found[1], depth)
-    return tuple((body, depth + 1) for body in found)
+        return (bodies_[0], depth + 1), (bodies_[1], depth)
+    return tuple((body, depth + 1) for body in bodies_)
 
 
 def is_chained(otherwise: Body) -> bool:

@@ -81,8 +81,8 @@ class SwitchArms(ForeignSwitchUse):
         if self._default is not None:
             fail(f"{what}(...) follows s.default()", "write s.default() last, and once.")
 
-    def _label(self, given: Operand, loc: SourceLocation) -> Literal:
-        label = typed(given, self._dtype, "a label of a p.switch").expr
+    def _label(self, operand: Operand, loc: SourceLocation) -> Literal:
+        label = typed(operand, self._dtype, "a label of a p.switch").expr
         if not isinstance(label, Literal):
             fail("a label of a p.switch is no constant", "give numbers; compare other values with p.if_ and p.elif_.")
         if (earlier := self._labels.get(label.bits)) is not None:

@@ -46,8 +46,8 @@ class Cursor:
 
     def expected(self, what: str, fix: str | None = None) -> MalformedText:
         """Returns the error for a token that is not ``what``."""
-        found = "the end of the text" if self.kind == END else f"`{self.text[:40]}`"
-        return self.error(f"expected {what}, found {found}", fix)
+        token = "the end of the text" if self.kind == END else f"`{self.text[:40]}`"
+        return self.error(f"expected {what}, found {token}", fix)
 
     def take(self, symbol: str) -> None:
         """Consumes this symbol."""

@@ -244,9 +244,9 @@ class ExpressionParser:
     def _open(self, close: str, arity: int | None, build: _Build, position: int | None = None) -> bool:
         """Consumes the opening token."""
         cursor = self._cursor
-        at = cursor.position if position is None else position
+        start = cursor.position if position is None else position
         cursor.position += 1
-        opened = _Open(close, arity, build, len(self._operands), at)
+        opened = _Open(close, arity, build, len(self._operands), start)
         if arity == 0 or (arity == _ANY and cursor.kind == close):
             cursor.take(close)
             self._close(opened)

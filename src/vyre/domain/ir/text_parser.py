@@ -88,16 +88,16 @@ def parse_definition(text: str, filename: str, line: int = 1) -> Definition:
 
 def _definitions(cursor: Cursor) -> tuple[tuple[Definition, ...], int]:
     """Reads the definitions, and returns them and the number of their nodes."""
-    found: list[Definition] = []
+    definitions: list[Definition] = []
     nodes = 0
     while True:
         loc = cursor.loc()
         if not cursor.accept_word("define"):
-            return tuple(found), nodes
-        if len(found) == MAX_DEFINITIONS:
+            return tuple(definitions), nodes
+        if len(definitions) == MAX_DEFINITIONS:
             raise cursor.error(f"more than {MAX_DEFINITIONS} definitions")
         definition, nodes = _definition(cursor, loc, nodes)
-        found.append(definition)
+        definitions.append(definition)
 
 
 def _definition(cursor: Cursor, loc: SourceLocation, nodes: int) -> tuple[Definition, int]:
@@ -112,11 +112,11 @@ def _definition(cursor: Cursor, loc: SourceLocation, nodes: int) -> tuple[Defini
             cursor.take(",")
         if len(parameters) == MAX_PARAMETERS:
             raise cursor.error(f"more than {MAX_PARAMETERS} parameters")
-        at = cursor.loc()
+        place = cursor.loc()
         parameter = cursor.take_name("the name of a parameter")
         cursor.take(":")
         dtype = cursor.take_choice(SCALAR_BY_TEXT, "a scalar type")
-        parameters.append(Parameter(parameter, dtype, cursor.accept_word("const"), loc=at))
+        parameters.append(Parameter(parameter, dtype, cursor.accept_word("const"), loc=place))
     cursor.take("-")
     cursor.take(">")
     result_type = cursor.take_choice(SCALAR_BY_TEXT, "a scalar type")

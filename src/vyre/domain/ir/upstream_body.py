@@ -212,10 +212,10 @@ class BodyImporter:
     def _cast(self, target: DataType, value: _Value) -> _Value:
         if not isinstance(target, ScalarType):
             raise unsupported(f"cast to {target.text}")
-        held = target.widened if target.is_integer else target
-        if held is not target:
-            self._notes.append(f"casts to {target.text} are casts to {held.text}: a store truncates")
-        return _known(x.Cast(held, value.expr), held)
+        dtype = target.widened if target.is_integer else target
+        if dtype is not target:
+            self._notes.append(f"casts to {target.text} are casts to {dtype.text}: a store truncates")
+        return _known(x.Cast(dtype, value.expr), dtype)
 
     # Collectives over one rank.
 

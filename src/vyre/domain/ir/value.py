@@ -97,7 +97,7 @@ class Origin:
     @property
     def label(self) -> str:
         """Returns the name in errors: that of the user's Python variable, where a local has one.  Slow."""
-        name = users_name(lambda held: isinstance(held, Value) and held.is_local(self)) if self.declared_at else None
+        name = users_name(lambda value: isinstance(value, Value) and value.is_local(self)) if self.declared_at else None
         return f"{self.kind} `{name or self.name}`"
 
 
@@ -371,8 +371,8 @@ def condition(operand: Operand) -> Value:
 
 def common(operands: tuple[Operand, ...], role: str) -> tuple[tuple[Value, ...], ScalarType]:
     """Returns ``operands`` as values of one type, which numbers take from the values among them."""
-    given = deciding_type(*operands)
-    values = tuple(as_value(o, given) for o in operands)
+    dtype = deciding_type(*operands)
+    values = tuple(as_value(o, dtype) for o in operands)
     types = [v.dtype for v in values]
     if len(set(types)) > 1:
         fail(
@@ -413,7 +413,7 @@ def check_in_scope(value: Value) -> None:
     for origin in value.reads:
         if origin.closed:
             refuse_closed(origin)
-    name = users_name(lambda held: held is value)
+    name = users_name(lambda other: other is value)
     what, variable = (f"`{name}`", name) if name else ("a value", "v")
     fail(
         f"{what} made inside the {scope.what} block of {scope.loc}, at {value.expr.loc}, is used after that block: "
@@ -464,14 +464,14 @@ def unary(op: UnaryOp, operand: Operand) -> Value:
     return derive(Unary(op, value.expr, loc=caller_location()), dtype, value)
 
 
-def type_error(operation: str, given: ScalarType, allowed: frozenset[ScalarType]) -> NoReturn:
+def type_error(operation: str, dtype: ScalarType, allowed: frozenset[ScalarType]) -> NoReturn:
     """Raises ``BuildError`` for an operation that is not defined for this type."""
     *most, last = (_spelling(t) for t in ScalarType if t in allowed)
     listed = f"{', '.join(most)} or {last}" if most else last
     fix = f"use operands of type {listed}; .cast() converts."
-    if given.is_float and (hint := FLOAT.get(operation)):
+    if dtype.is_float and (hint := FLOAT.get(operation)):
         fix = f"{hint}; or {fix}"
-    fail(f"`{operation}` is not defined for {given.text}", fix)
+    fail(f"`{operation}` is not defined for {dtype.text}", fix)
 
 
 def _constant(dtype: ScalarType, value: int | float, role: str = "") -> Value:
@@ -529,20 +529,20 @@ def _untypable(op: BinaryOp, a: Value, b: Value) -> NoReturn:
     type_error(row.text, wrong.dtype, row.operands)
 
 
-def type_argument(given: object, operation: str) -> ScalarType:
+def type_argument(dtype: object, operation: str) -> ScalarType:
     """Returns the type that ``operation(type, x)`` is given first: one of vyre, or one of NumPy."""
-    known = given if isinstance(given, ScalarType) else value_type(given)
+    known = dtype if isinstance(dtype, ScalarType) else value_type(dtype)
     if known is None:
-        meant = type_hint(given)
-        fix = type_fix(given) or (f"use vyre.{meant}" if meant else f"write {operation}(type, x)")
-        what = described(given) if isinstance(given, Value) else shown(given)
+        meant = type_hint(dtype)
+        fix = type_fix(dtype) or (f"use vyre.{meant}" if meant else f"write {operation}(type, x)")
+        what = described(dtype) if isinstance(dtype, Value) else shown(dtype)
         fail(f"{operation} takes a type first, and {what} is none", f"{fix}.")
     return known
 
 
 def types_of(*values: Value) -> str:
     """Returns the types of those operands for which the user has names, in brackets."""
-    names = ((users_name(lambda held, value=value: held is value), value) for value in values)  # type: ignore[misc]
+    names = ((users_name(lambda other, value=value: other is value), value) for value in values)  # type: ignore[misc]
     known = [f"`{name}` is {value.dtype.text}" for name, value in names if name is not None]
     return f" ({', '.join(known)})" if known else ""
 

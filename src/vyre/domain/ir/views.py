@@ -100,17 +100,17 @@ class _View(Atomics[I], Generic[I]):
     def _at(self, index: I) -> Value:
         """Returns the index (u64) of the element at these coordinates."""
         axes = self._AXES.split(", ")
-        given = index if isinstance(index, tuple) else (index,)
+        indices = index if isinstance(index, tuple) else (index,)
         label = self._buffer.origin.label
-        if len(given) != len(axes) or any(isinstance(one, slice) for one in given):
-            found = "a slice" if any(isinstance(one, slice) for one in given) else len(given)
+        if len(indices) != len(axes) or any(isinstance(one, slice) for one in indices):
+            count = "a slice" if any(isinstance(one, slice) for one in indices) else len(indices)
             refuse(
-                f"a view of {label} has {len(axes)} coordinates, and {found} is given",
+                f"a view of {label} has {len(axes)} coordinates, and {count} is given",
                 f"write m[{self._AXES}] for one element.",
             )
         values = tuple(
             _coordinate(one, f"the coordinate {axis} of a view of {label}")
-            for one, axis in zip(given, axes, strict=True)
+            for one, axis in zip(indices, axes, strict=True)
         )
         coordinates = [(value.expr, value.dtype) for value in values]
         expr = checked_index(coordinates, tuple(size.expr for size in self._sizes), caller_location())
@@ -156,23 +156,23 @@ class View3d(_View[tuple[Operand, Operand, Operand]]):
         return _parts(_parts(self.length, width), height), height, width
 
 
-def _size(given: Operand, axis: str, buffer: BufferHandle) -> Value:
+def _size(operand: Operand, axis: str, buffer: BufferHandle) -> Value:
     """Returns the width or the height of a view, which is u32 and not 0."""
-    role, number = f"the {axis} of a view of {buffer.origin.label}", whole_number(given)
+    role, number = f"the {axis} of a view of {buffer.origin.label}", whole_number(operand)
     if number is not None and not 1 <= number <= U32_MAX:
         fail(f"{role} is {shown(number)}", "give a number of elements in 1..2^32-1.")
-    size = typed(given, _U32, role)
+    size = typed(operand, _U32, role)
     if isinstance(size.expr, Literal) and not size.expr.bits:
         fail(f"{role} is 0", "give a number of elements in 1..2^32-1.")
     return size
 
 
-def _coordinate(given: Operand, role: str) -> Value:
+def _coordinate(operand: Operand, role: str) -> Value:
     """Returns a coordinate, which has any integer type; numbers are u32."""
-    number = whole_number(given)
+    number = whole_number(operand)
     if number is not None and number < 0:
         fail(f"{role} is {shown(number)}, and views are not counted from their end", "subtract it from the .shape.")
-    return integer(given, role)
+    return integer(operand, role)
 
 
 def _parts(length: Value, size: Value) -> Value:
@@ -193,16 +193,16 @@ def _index(coordinates: list[Expr], sizes: list[Expr], checks: tuple[bool, bool]
         row = _binary(BinaryOp.ADD, _binary(BinaryOp.MUL, first, sizes[0], loc), coordinates[1], loc)
     if is_row_large and not _is_small(first, sizes):
         inside.append(_binary(BinaryOp.LE, row, Literal(_U64, U32_MAX), loc))
-    at = _binary(BinaryOp.ADD, _binary(BinaryOp.MUL, row, sizes[-1], loc), x, loc)
+    index = _binary(BinaryOp.ADD, _binary(BinaryOp.MUL, row, sizes[-1], loc), x, loc)
     unknown = [one for one in inside if not isinstance(one, Literal)]
     if any(isinstance(one, Literal) and not one.bits for one in inside):
         return Literal(_U64, _OUTSIDE)
     if not unknown:
-        return at
+        return index
     condition = unknown[0]
     for one in unknown[1:]:
         condition = Binary(BinaryOp.AND, condition, one, loc=loc)
-    return Select(condition, at, Literal(_U64, _OUTSIDE), loc=loc)
+    return Select(condition, index, Literal(_U64, _OUTSIDE), loc=loc)
 
 
 def _binary(op: BinaryOp, left: Expr, right: Expr, loc: SourceLocation | None) -> Expr:

@@ -76,13 +76,13 @@ def unique_expressions(program: Program) -> Iterator[Expr]:
 
 def containers(body: Body, is_wanted: Callable[[Stmt], bool]) -> set[int]:
     """Returns the identities of the statements that contain a wanted one, at any depth; does not recurse."""
-    found: set[int] = set()
+    containing: set[int] = set()
     open_bodies: list[tuple[Stmt | None, Iterator[Stmt]]] = [(None, iter(body))]
     while open_bodies:
         around, rest = open_bodies[-1]
         for stmt in rest:
             if around is not None and is_wanted(stmt):
-                found.add(id(around))
+                containing.add(id(around))
             nested = bodies(stmt)
             if nested:
                 open_bodies += [(stmt, iter(inner)) for inner in nested]
@@ -90,9 +90,9 @@ def containers(body: Body, is_wanted: Callable[[Stmt], bool]) -> set[int]:
         else:
             open_bodies.pop()
             outer = open_bodies[-1][0] if open_bodies else None
-            if outer is not None and id(around) in found:
-                found.add(id(outer))
-    return found
+            if outer is not None and id(around) in containing:
+                containing.add(id(outer))
+    return containing
 
 
 def of_this_loop(body: Body) -> Iterator[Stmt]:
@@ -122,9 +122,9 @@ def measure(
     ``known`` memoizes nodes by identity, so that the cost is linear in distinct nodes.  ``checks``, by the type of a
     node, are called with each node that is not in ``known``, and ``visited`` receives these nodes.
     """
-    found = known.get(id(root))
-    if found is not None:
-        return found
+    measured = known.get(id(root))
+    if measured is not None:
+        return measured
     stack: list[Expr] = [root]
     while stack:
         node = stack[-1]

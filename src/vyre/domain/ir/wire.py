@@ -77,10 +77,10 @@ def decode(data: bytes | bytearray | memoryview, make: type[Program]) -> Program
 
 def _definition_sections(reader: WireReader) -> list[tuple[int, int]]:
     """Reads the encodings of the definitions, and returns start and end of each."""
-    found = []
+    sections = []
     for _ in range(reader.uleb(MAX_DEFINITIONS)):
         length = reader.uleb()
         start = reader.position
         reader.take(length)
-        found.append((start, start + length))
-    return found
+        sections.append((start, start + length))
+    return sections

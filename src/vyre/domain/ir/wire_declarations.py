@@ -21,10 +21,10 @@ _E = TypeVar("_E", bound=Enum)
 def member(reader: WireReader, table: dict[int, _E], what: str) -> _E:
     """Reads a tag and returns its entry in ``table``; raises ``MalformedWire``, which calls it a ``what``."""
     tag = reader.byte()
-    found = table.get(tag)
-    if found is None:
+    entry = table.get(tag)
+    if entry is None:
         raise reader.fail(f"unknown {what} {tag:#04x}")
-    return found
+    return entry
 
 
 def by_value(members: type[_E]) -> dict[int, _E]:

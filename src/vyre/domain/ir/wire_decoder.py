@@ -45,13 +45,13 @@ class Defined(NamedTuple):
 @collector_paused()
 def decode_definitions(bodies: list[WireReader], names: WireReader) -> Defined:
     """Returns the definitions of their encodings, whose names come next in ``names``; raises ``MalformedWire``."""
-    found: list[Definition] = []
+    definitions: list[Definition] = []
     most_nodes = MAX_NODES
     for body in bodies:
         decoder = _DefinitionDecoder(body, LocalNames(names), most_nodes)
-        found.append(decoder.definition())
+        definitions.append(decoder.definition())
         most_nodes = decoder.most_nodes
-    return Defined(tuple(found), most_nodes)
+    return Defined(tuple(definitions), most_nodes)
 
 
 @collector_paused()

@@ -89,9 +89,9 @@ class StatementChecker:
 
         def result() -> None:
             self._typer.begin(definition)
-            found = self._typer.type_of(definition.result)
-            if found is not None and found is not definition.result_type:
-                message = f"the result of `{definition.id}` is {found.text}, not {definition.result_type.text}"
+            dtype = self._typer.type_of(definition.result)
+            if dtype is not None and dtype is not definition.result_type:
+                message = f"the result of `{definition.id}` is {dtype.text}, not {definition.result_type.text}"
                 self._error("V225", message, definition.result, definition)
 
         self._body(definition.body, 0, last=result)
@@ -148,7 +148,7 @@ class StatementChecker:
         self._declare(stmt.name, local, stmt)
 
     def _assign(self, stmt: ir.Assign) -> None:
-        found, local = self._typer.type_of(stmt.value), self._typer.locals.get(stmt.name)
+        dtype, local = self._typer.type_of(stmt.value), self._typer.locals.get(stmt.name)
         self._note_atomics(stmt, local)
         if local is None:
             if stmt.name in self._buffers:
@@ -159,21 +159,21 @@ class StatementChecker:
             self._error("V225", f"`{stmt.name}` is a parameter and cannot be assigned", stmt)
         elif local.is_counter:
             self._error("V011", f"`{stmt.name}` is the variable of a loop", stmt)
-        elif found is not None and local.dtype is not None and found is not local.dtype:
-            message = f"local `{stmt.name}` is {local.dtype.text}, the value assigned is {found.text}"
+        elif dtype is not None and local.dtype is not None and dtype is not local.dtype:
+            message = f"local `{stmt.name}` is {local.dtype.text}, the value assigned is {dtype.text}"
             self._error("V045", message, stmt)
 
     def _store(self, stmt: ir.Store) -> None:
         self._typer.require_integer(stmt.index, "V114", f"the index of a store to `{stmt.buffer}`")
-        found = self._typer.type_of(stmt.value)
+        dtype = self._typer.type_of(stmt.value)
         self._note_atomics(stmt)
         self._require_writable(stmt.buffer, "store to", stmt)
         buffer = self._buffers.get(stmt.buffer)
         if buffer is None or not isinstance(buffer.element, ScalarType):
             return
         wanted = buffer.element.widened
-        if found is not None and found is not wanted:
-            message = f"a store to `{stmt.buffer}` takes {wanted.text}, got {found.text}"
+        if dtype is not None and dtype is not wanted:
+            message = f"a store to `{stmt.buffer}` takes {wanted.text}, got {dtype.text}"
             self._error("V113", message, stmt.value, stmt)
         index = stmt.index
         if (
@@ -230,11 +230,11 @@ class StatementChecker:
     def _loop(self, stmt: ir.Loop) -> None:
         dtype: ScalarType | None = None
         for role, bound in (("start", stmt.start), ("stop", stmt.stop), ("step", stmt.step)):
-            found = self._typer.require_integer(bound, "V116", f"the {role} of the loop over `{stmt.var}`")
-            if dtype is not None and found is not None and found is not dtype:
-                message = f"the {role} of the loop over `{stmt.var}` is {found.text}, its start {dtype.text}"
+            bound_type = self._typer.require_integer(bound, "V116", f"the {role} of the loop over `{stmt.var}`")
+            if dtype is not None and bound_type is not None and bound_type is not dtype:
+                message = f"the {role} of the loop over `{stmt.var}` is {bound_type.text}, its start {dtype.text}"
                 self._error("V116", message, bound, stmt)
-            dtype = dtype or found
+            dtype = dtype or bound_type
         self._note_atomics(stmt)
         if isinstance(stmt.step, ir.Literal) and stmt.step.dtype.is_integer and stmt.step.bits == 0:
             self._error("V206", f"the loop over `{stmt.var}` has the step 0", stmt.step, stmt)

@@ -107,17 +107,17 @@ class ExpressionTyper:
 
     def require(self, expr: ir.Expr, wanted: ScalarType, code: str, what: str) -> None:
         """Reports ``code`` if the expression has a type other than ``wanted``."""
-        found = self.type_of(expr)
-        if found is not None and found is not wanted:
-            self.error(code, f"{what} is {found.text}, not {wanted.text}", expr)
+        dtype = self.type_of(expr)
+        if dtype is not None and dtype is not wanted:
+            self.error(code, f"{what} is {dtype.text}, not {wanted.text}", expr)
 
     def require_integer(self, expr: ir.Expr, code: str, what: str) -> ScalarType | None:
         """Returns the type of the expression; reports ``code`` if it is no integer type."""
-        found = self.type_of(expr)
-        if found is not None and not found.is_integer:
-            self.error(code, f"{what} is {found.text}, which is no integer type", expr)
+        dtype = self.type_of(expr)
+        if dtype is not None and not dtype.is_integer:
+            self.error(code, f"{what} is {dtype.text}, which is no integer type", expr)
             return None
-        return found
+        return dtype
 
     def _literal(self, expr: ir.Literal) -> ScalarType:
         return expr.dtype
@@ -247,14 +247,14 @@ class ExpressionTyper:
             (slot, operand, self.type_of(operand))
             for slot, operand in zip("abc", (expr.a, expr.b, expr.c), strict=True)
         ]
-        wanted = next((found for _, _, found in slots if found in FLOATS), None)
+        wanted = next((dtype for _, _, dtype in slots if dtype in FLOATS), None)
         legal = True
-        for slot, operand, found in slots:
-            if found is None:
+        for slot, operand, dtype in slots:
+            if dtype is None:
                 legal = False
-            elif found not in FLOATS or found is not wanted:
+            elif dtype not in FLOATS or dtype is not wanted:
                 kind = "a float" if wanted is None else wanted.text
-                self.error("V028", f"operand {slot} of `fma` is {found.text}, not {kind}", operand)
+                self.error("V028", f"operand {slot} of `fma` is {dtype.text}, not {kind}", operand)
                 legal = False
         return wanted if legal else None
 
@@ -346,9 +346,9 @@ class ExpressionTyper:
             message = f"`{expr.op}` takes {len(wanted)} arguments, got {len(types)}"
             self.error("V224", message, expr)
             return definition.result_type
-        for parameter, argument, found in zip(wanted, expr.args, types, strict=True):
-            if found is not None and found is not parameter.dtype:
-                message = f"argument `{parameter.name}` of `{expr.op}` is {found.text}, not {parameter.dtype.text}"
+        for parameter, argument, dtype in zip(wanted, expr.args, types, strict=True):
+            if dtype is not None and dtype is not parameter.dtype:
+                message = f"argument `{parameter.name}` of `{expr.op}` is {dtype.text}, not {parameter.dtype.text}"
                 self.error("V224", message, argument if argument.loc is not None else expr)
             elif parameter.is_attribute and type(argument) is not ir.Literal:
                 message = f"argument `{parameter.name}` of `{expr.op}` is an attribute, and no literal is passed"

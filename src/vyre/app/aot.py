@@ -130,7 +130,7 @@ def build_bundle(
     bundle = builder.build_bundle(without_calls(meant), names, registry, config, forms)
     digest = files.write_bundle(target, bundle)
     assemblers = [build.assembler for build in bundle.builds if build.assembler is not None]
-    made = "; ".join(dict.fromkeys(build.origin for build in bundle.builds))
+    origins = "; ".join(dict.fromkeys(build.origin for build in bundle.builds))
     return WrittenBundle(
         target,
         digest.hex(),
@@ -138,7 +138,7 @@ def build_bundle(
         target.stat().st_size,
         bundle.members,
         "{}.{}".format(*max(assemblers)) if assemblers else None,
-        ": ".join([made, *registry.lacks]),
+        ": ".join([origins, *registry.lacks]),
         {name: each.choices for name, each in lowered.items() if each.choices},
     )
 

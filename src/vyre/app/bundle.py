@@ -188,12 +188,12 @@ class LoadedBundle(Closing):
         if config.output_counts is not None:  # a mapping, which has no hash
             return self._prepared_anew(config)
         with self._lock, sealed:
-            found = self._prepared.get(config)
-            if found is None:
-                found = self._prepared[config] = self._prepared_anew(config)
+            prepared = self._prepared.get(config)
+            if prepared is None:
+                prepared = self._prepared[config] = self._prepared_anew(config)
                 if len(self._prepared) > PIPELINES:
                     del self._prepared[next(iter(self._prepared))]
-            return found
+            return prepared
 
     def _prepared_anew(self, config: DispatchConfig) -> _Prepared:
         bundle = self._bundle

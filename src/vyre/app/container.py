@@ -56,7 +56,7 @@ def wiring_of(container: containers.Container) -> Wiring:
     """Returns the wiring whose adapters and options are those of a container."""
     known: Mapping[str, Any] = container.providers
     adapters: dict[str, Any] = {name: known[name] for name in ADAPTERS}
-    adapters |= {name: lambda _, made=known[name]: made() for name in MADE if known[name].overridden}
+    adapters |= {name: lambda _, provider=known[name]: provider() for name in MADE if known[name].overridden}
     options = {name: provider() for name, provider in known.items() if isinstance(provider, providers.Object)}
     options["backend"] = options.pop("backend_name")
     return Wiring(**adapters, options=options)

@@ -48,13 +48,13 @@ class DrainProgram:
         ``InvalidConfig`` for a capacity out of range, and ``PlanError`` for one that the discipline does not have.
         """
         slots = bounded("capacity", capacity, MOST_SLOTS)
-        given = host_items(items)
-        if given.size > slots:
-            raise InvalidInput(f"{given.size} items exceed the capacity of {slots}", fix="raise the capacity.")
+        words = host_items(items)
+        if words.size > slots:
+            raise InvalidInput(f"{words.size} items exceed the capacity of {slots}", fix="raise the capacity.")
         form = self._form
         nbytes = form.sizes(slots)
         profile = QueueProfile(
-            initial_items=given.size,
+            initial_items=words.size,
             entry_bytes=form.slot_bytes,
             control_bytes=sum(nbytes.values()) - nbytes[form.queue],
             budget_bytes=U64_MAX,
@@ -63,10 +63,10 @@ class DrainProgram:
             queue_capacity=slots,
         )
         plan_queue(profile)  # refuses capacities that the discipline does not have
-        found = form.start(given, slots, slots)
-        whole = np.zeros(slots, found[form.queue].dtype)
-        whole[: found[form.queue].size] = found[form.queue]
-        return {**found, form.queue: whole, form.budget: U32_MAX}
+        contents = form.start(words, slots, slots)
+        whole = np.zeros(slots, contents[form.queue].dtype)
+        whole[: contents[form.queue].size] = contents[form.queue]
+        return {**contents, form.queue: whole, form.budget: U32_MAX}
 
     def totals(self, result: Result | Mapping[str, _Words]) -> dict[str, int]:
         """Returns the numbers of a drain from the result of its dispatch: ``processed``, ``pushed`` and ``phases``, as
@@ -82,10 +82,10 @@ class DrainProgram:
             raise InvalidInput(
                 f"the result is not one of {self!r}", fix="pass what dispatching its program returned."
             ) from None
-        found = {name: int(words[place]) for name, place in TOTALS_FIELDS.items()}
-        if lost := found.pop("lost"):
+        counts = {name: int(words[place]) for name, place in TOTALS_FIELDS.items()}
+        if lost := counts.pop("lost"):
             raise WorkQueueOverflow(capacity=slots, lost=lost)
-        return found
+        return counts
 
     def __repr__(self) -> str:
         return f"<DrainProgram {self.program.name or 'unnamed'}>"

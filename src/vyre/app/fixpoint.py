@@ -186,10 +186,10 @@ class FixedPoint(Unique):
     def _memory(self, work: Work) -> dict[int, ResidentBuffer]:
         """Returns memory for the temporary arrays, by the identity of their handles; it lives as long as this."""
         memory = self._lease.backend.require_memory()
-        made: dict[int, ResidentBuffer] = {}
+        buffers: dict[int, ResidentBuffer] = {}
         for key, use in work.temporaries.items():
-            made[key] = memory.allocate(use.buffer.nbytes, label=use.buffer.label).quiet()
-        return made
+            buffers[key] = memory.allocate(use.buffer.nbytes, label=use.buffer.label).quiet()
+        return buffers
 
     # ---------------------------------------------------------------- what repeats the steps
     def _decided(
@@ -267,11 +267,11 @@ class FixedPoint(Unique):
         with self._lease.within():
             known = known_profile(backend).profile
         limits = limits_of(known, self._services.costs(), forced=True)
-        found = joined_rounds(self._works, self._flag, profile.max_iterations, rounds, limits)
-        if isinstance(found, str):
-            return replace(profile, apart=found)
-        self._joined = found.step
-        return replace(profile, grid=backend.loops.grid_sync(found.step), barriers=found.barriers)
+        joined = joined_rounds(self._works, self._flag, profile.max_iterations, rounds, limits)
+        if isinstance(joined, str):
+            return replace(profile, apart=joined)
+        self._joined = joined.step
+        return replace(profile, grid=backend.loops.grid_sync(joined.step), barriers=joined.barriers)
 
     def _rounds_in_a_kernel(self) -> Callable[[], DispatchTiming]:
         """One kernel runs all rounds; it counts them."""
@@ -311,13 +311,13 @@ class FixedPoint(Unique):
 
     def _polled_rounds(self) -> Callable[[], DispatchTiming]:
         """The host reads the flag after each round."""
-        lease, limit, found = self._lease, self.plan.max_iterations, np.empty(1, np.uint32)
+        lease, limit, flag = self._lease, self.plan.max_iterations, np.empty(1, np.uint32)
         clear = ResidentStep(guarding.clear_program(), (self._flag,))
         once = ResidentSequence(prefix=self._first)
         steps = (*self._first, *self._steps)
         limit_s = min((s.config.timeout_s for s in steps if s.config.timeout_s is not None), default=None)
         again = ResidentSequence(
-            repeated=(clear, *self._steps), repeat_count=1, reads=(Readback(self._flag, _bytes_of(found)),)
+            repeated=(clear, *self._steps), repeat_count=1, reads=(Readback(self._flag, _bytes_of(flag)),)
         )
 
         def run() -> DispatchTiming:
@@ -329,7 +329,7 @@ class FixedPoint(Unique):
                     raise DispatchTimeout(f"the fixed point did not end within {limit_s} s, after {rounds} iterations")
                 timings.append(_ran(lease, again))
                 rounds += 1
-                converged = not found[0]
+                converged = not flag[0]
             known = [timing.launches for timing in timings if timing.launches is not None]
             launches = sum(known) if len(known) == len(timings) else None
             wall_ns = lease.now_ns() - started
@@ -339,17 +339,17 @@ class FixedPoint(Unique):
 
     def _all_rounds(self) -> Callable[[], DispatchTiming]:
         """All rounds run, whatever the flag is: the baseline of leaving early."""
-        lease, limit, found = self._lease, self.plan.max_iterations, np.empty(1, np.uint32)
+        lease, limit, flag = self._lease, self.plan.max_iterations, np.empty(1, np.uint32)
         clear = ResidentStep(guarding.clear_program(), (self._flag,))
         sequence = ResidentSequence(
             prefix=self._first,
             repeated=(clear, *self._steps),
             repeat_count=limit,
-            reads=(Readback(self._flag, _bytes_of(found)),),
+            reads=(Readback(self._flag, _bytes_of(flag)),),
         )
 
         def run() -> DispatchTiming:
-            return _ran(lease, sequence)._replace(rounds=limit, converged=not found[0])
+            return _ran(lease, sequence)._replace(rounds=limit, converged=not flag[0])
 
         return run
 
@@ -359,15 +359,15 @@ def _ran(lease: BackendLease, sequence: ResidentSequence) -> DispatchTiming:
     return lease.backend.require_resident_executor().run(sequence)
 
 
-def _executor(given: ExecutorName) -> FixpointExecutor:
-    if isinstance(given, FixpointExecutor):
-        return given
+def _executor(executor: ExecutorName) -> FixpointExecutor:
+    if isinstance(executor, FixpointExecutor):
+        return executor
     names = ", ".join(repr(each.value) for each in FixpointExecutor)
-    expect("executor", given, str, f"one of {names}")
+    expect("executor", executor, str, f"one of {names}")
     try:
-        return FixpointExecutor(given)
+        return FixpointExecutor(executor)
     except ValueError:
-        raise InvalidConfig(f"executor={shown(given)}", fix=f"use one of {names}.") from None
+        raise InvalidConfig(f"executor={shown(executor)}", fix=f"use one of {names}.") from None
 
 
 def _flag_of(changed: ResidentArray) -> ResidentBuffer:

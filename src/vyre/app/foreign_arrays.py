@@ -57,38 +57,38 @@ def listed_array(values: Sequence[object], element: ScalarType, dtype: np.dtype[
     if element is ScalarType.BF16:
         raise InvalidInput(f"{title} is a {type(values).__name__} for bf16", fix=f"{use} of its raw bits.")
     try:
-        found = np.array(values)
-        if found.dtype.kind in "fO":  # ints of more than 64 bits become floats or objects, as other things do
+        listed = np.array(values)
+        if listed.dtype.kind in "fO":  # ints of more than 64 bits become floats or objects, as other things do
             ints = np.array(values, object)
             if all(type(each) is int for each in ints.flat):
-                found = ints.astype(np.float64) if element.is_float else ints
+                listed = ints.astype(np.float64) if element.is_float else ints
     except (ValueError, TypeError, OverflowError) as error:
         raise InvalidInput(
             f"{title} holds {element.text}, and the list makes no array of it: {error}",
             fix=f"give numbers that fit, in rows of one length, or {use}.",
         ) from None
-    if not found.size:
-        return found.astype(dtype)
+    if not listed.size:
+        return listed.astype(dtype)
     is_bool = element.kind is TypeKind.BOOL
     kinds = "b" if is_bool else "iuf" if element.is_float else "iu"
-    exact = kinds == "iu" and found.dtype == object and all(type(each) is int for each in found.flat)
-    if found.dtype.kind not in kinds and not exact:
-        what = "Python objects" if found.dtype == object else found.dtype
+    exact = kinds == "iu" and listed.dtype == object and all(type(each) is int for each in listed.flat)
+    if listed.dtype.kind not in kinds and not exact:
+        what = "Python objects" if listed.dtype == object else listed.dtype
         raise InvalidInput(f"{title} holds {element.text}, and the list is one of {what}", fix=f"{use}.")
     if is_bool:
-        return found
+        return listed
     if element.is_float:
-        wide = found.astype(np.float64)
+        wide = listed.astype(np.float64)
         with np.errstate(all="ignore"):
             array = wide.astype(dtype)
         wrong = np.isinf(array) & np.isfinite(wide)
     else:
         limits = np.iinfo(dtype)
-        wrong = np.asarray((found < int(limits.min)) | (found > int(limits.max)), np.bool_)
-        array = found if wrong.any() else found.astype(dtype)
+        wrong = np.asarray((listed < int(limits.min)) | (listed > int(limits.max)), np.bool_)
+        array = listed if wrong.any() else listed.astype(dtype)
     if wrong.any():
         place = int(np.argmax(wrong.reshape(-1)))
-        value = found.reshape(-1).tolist()[place]
+        value = listed.reshape(-1).tolist()[place]
         raise InvalidInput(
             f"{title} holds {element.text}, and the list has {shown(value)} at place {place}",
             fix="give numbers that fit.",

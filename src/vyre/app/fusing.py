@@ -147,22 +147,22 @@ class _Planner:
         for number, launch in enumerate(plan.launches.groups):
             first, last = launch.stage_ids[0] - start, launch.stage_ids[-1] - start
             why = str(launch.why) if number else why
-            at = first
-            while at <= last:
+            place = first
+            while place <= last:
                 count = 1
                 reason = ""
-                while at + count <= last and not (
-                    reason := self._obstacle(examined, start, range(at, at + count), at + count)
+                while place + count <= last and not (
+                    reason := self._obstacle(examined, start, range(place, place + count), place + count)
                 ):
                     count += 1
-                yield from self._made(start + at, count, why)
-                at, why = at + count, reason
+                yield from self._made(start + place, count, why)
+                place, why = place + count, reason
 
     def _made(self, first: int, count: int, why: str) -> Iterator[FusedGroup]:
         """Yields the stages as one group, or as several where the program would not be valid or too large."""
         while count:
             taken, reason = count, ""
-            found: JoinedStages | None = None
+            longest: JoinedStages | None = None
             while taken > 1:
                 numbers = frozenset(range(first, first + taken))
                 inside = [identity for identity, users in self._users.items() if users <= numbers]
@@ -179,9 +179,9 @@ class _Planner:
                     reason = f"with stage {first + taken - 1} {live} locals would be alive at once"
                     taken -= 1
                 else:
-                    found = joined
+                    longest = joined
                     break
-            yield FusedGroup(range(first, first + taken), found, why)
+            yield FusedGroup(range(first, first + taken), longest, why)
             first, count, why = first + taken, count - taken, reason
 
     def _shared_left(self, group: Sequence[StageCall]) -> int:
@@ -262,11 +262,11 @@ def _width(relation: AccessRelation) -> int:
 
 
 def _numbers(examined: ExaminedStages) -> dict[Hashable, int]:
-    found: dict[Hashable, int] = {}
+    numbers: dict[Hashable, int] = {}
     for facts in examined.stages:
         for use in facts.uses:
-            found.setdefault(use.identity, len(found))
-    return found
+            numbers.setdefault(use.identity, len(numbers))
+    return numbers
 
 
 def _touched(uses: Iterable[ArrayUse]) -> tuple[set[Hashable], set[Hashable]]:

@@ -15,8 +15,8 @@ class Gate:
 
     __slots__ = ("at", "numbers")
 
-    def __init__(self, at: int, numbers: Iterator[int]) -> None:
-        self.at: int = at
+    def __init__(self, place: int, numbers: Iterator[int]) -> None:
+        self.at: int = place
         self.numbers: Final = numbers
 
 

@@ -84,13 +84,13 @@ class HostInputs:
         def __getattr__(self, name: str) -> object:
             """Makes the converters of all inputs when they are first used: resident memory needs none."""
             if name == "_converters":
-                found = tuple([converter_of(buffer) for buffer in self.buffers])
+                value = tuple([converter_of(buffer) for buffer in self.buffers])
             elif name == "_slots":
-                found = tuple(zip(self.names, self._converters, strict=True))
+                value = tuple(zip(self.names, self._converters, strict=True))
             else:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-            setattr(self, name, found)
-            return found
+            setattr(self, name, value)
+            return value
 
     def views(self, inputs: Mapping[str, object] | Sequence[object]) -> tuple[memoryview, ...]:
         """Returns one byte view per input; raises ``InvalidInput`` naming the buffer."""
@@ -123,16 +123,16 @@ class HostInputs:
     def _with_sizes(self, inputs: object) -> object:
         """Returns inputs with the sizes of the arrays among them, which a caller need not pass."""
         if isinstance(inputs, Mapping):
-            given = dict(inputs)
+            by_name = dict(inputs)
         elif isinstance(inputs, list | tuple) and len(inputs) == len(self.names) - len(self._sizes):
-            given = dict(zip([name for name in self.names if name not in self._sizes], inputs, strict=True))
+            by_name = dict(zip([name for name in self.names if name not in self._sizes], inputs, strict=True))
         else:
             return inputs
         for name, (array, axis) in self._sizes.items():
-            shape = getattr(given.get(array), "shape", None)
-            if name not in given and shape is not None and len(shape) >= -axis:
-                given[name] = shape[axis]
-        return given
+            shape = getattr(by_name.get(array), "shape", None)
+            if name not in by_name and shape is not None and len(shape) >= -axis:
+                by_name[name] = shape[axis]
+        return by_name
 
     def view(self, name: str, value: object) -> memoryview:
         """Returns the bytes of one input."""
@@ -458,11 +458,11 @@ class CopyOutStorage(ArrayStorage):
         if self._targets is None:
             return super().begin(sizes)
         shapes = self._shapes or (None,) * len(sizes)
-        found: tuple[Array, ...] = tuple(
+        arrays: tuple[Array, ...] = tuple(
             np.empty(shape_for(size // dtype.itemsize, shape), dtype) if target is None else target
             for target, size, dtype, shape in zip(self._targets, sizes, self._dtypes, shapes, strict=True)
         )
-        self.arrays = found
+        self.arrays = arrays
         self.updating = tuple(
             name for name, target in zip(self._names, self._targets, strict=True) if target is not None
         )

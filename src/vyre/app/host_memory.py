@@ -50,10 +50,10 @@ def host_memory(data: object, name: str) -> Array | memoryview:
         with suppress(TypeError, ValueError):
             view = memoryview(data)  # type: ignore[arg-type]  # refused below
         if view is None:
-            found = foreign_array(data, name)
-            if found is None:
+            foreign = foreign_array(data, name)
+            if foreign is None:
                 return byte_view(data, name=name)  # type: ignore[arg-type]  # raises, and says why it has no bytes
-            return whole_array(found, name)
+            return whole_array(foreign, name)
         if view.format.lstrip(_BYTE_ORDERS) in _RAW_FORMATS:
             return byte_view(view, name=name)
         try:

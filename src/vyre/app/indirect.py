@@ -49,7 +49,7 @@ class IndirectGrids:
         self._zeros: Final = bytes(self._found)
         view = memoryview(self._found)
         self._reads: Final = [
-            Readback(array.buffer, view[_NBYTES * at : _NBYTES * (at + 1)]) for at, (_, array, _) in enumerate(launches)
+            Readback(array.buffer, view[_NBYTES * n : _NBYTES * (n + 1)]) for n, (_, array, _) in enumerate(launches)
         ]
         self._is_clear = True
 
@@ -62,10 +62,10 @@ class IndirectGrids:
         result = launch()
         self._memory.download(self._reads)
         if self._found != self._zeros:
-            found = np.frombuffer(self._found, np.uint32).reshape(-1, AXES)
-            at = int(found.any(axis=1).argmax())
-            step, _, most = self._launches[at]
-            raise GridOverflow(step=step, counts=tuple(found[at].tolist()), most=most)
+            counts = np.frombuffer(self._found, np.uint32).reshape(-1, AXES)
+            number = int(counts.any(axis=1).argmax())
+            step, _, most = self._launches[number]
+            raise GridOverflow(step=step, counts=tuple(counts[number].tolist()), most=most)
         self._is_clear = True
         return result
 
@@ -165,8 +165,8 @@ def dispatch_indirect(
 ) -> Result:
     """Runs once, by the method ``dispatch`` of the session.  Raises ``GridOverflow`` for counts above the most."""
     launch = _launch(session, program, inputs, config, shorthand, grid)
-    given = {**launch.inputs, launch.excess: np.zeros(AXES, np.uint32)}
-    result = dispatch(launch.program, given, launch.config, **launch.shorthand, out=out, outputs=outputs, tune=tune)
+    bound = {**launch.inputs, launch.excess: np.zeros(AXES, np.uint32)}
+    result = dispatch(launch.program, bound, launch.config, **launch.shorthand, out=out, outputs=outputs, tune=tune)
     if (counts := result[launch.excess]).any():
         most = cast("Dim3", grid.most)
         error = GridOverflow(step=f"`{launch.name}`", counts=tuple(counts.tolist()), most=most)
@@ -192,9 +192,10 @@ def _launch(
     if not isinstance(inputs, Mapping):
         known = HostInputs(program)
         inputs = dict(zip(known.names, cast("Any", known.values(inputs)), strict=True))
-    made = with_indirect_grid(program)
-    counts, excess = (buffer.name for buffer in made.buffers[-2:])
-    return _Launch(made, {**inputs, counts: grid.counts}, config, shorthand, excess, shapes, made.name or "unnamed")
+    program = with_indirect_grid(program)
+    counts, excess = (buffer.name for buffer in program.buffers[-2:])
+    inputs = {**inputs, counts: grid.counts}
+    return _Launch(program, inputs, config, shorthand, excess, shapes, program.name or "unnamed")
 
 
 def _on_memory(session: SessionCore, launch: _Launch) -> tuple[Pipeline, dict[str, Any], ResidentArray]:

@@ -68,14 +68,14 @@ class Invalid:
     def changes(self) -> list[Change]:
         """Returns the changes for the policy.  Raises ``UnreadableFile`` if the source of the emitter is needed."""
         plain = {Dependency.DRIVER: self.driver, Dependency.TOOL: self.tool, Dependency.TARGET: self.target}
-        found = [Change(field, value) for field, value in plain.items() if value is not None]
+        changes = [Change(field, value) for field, value in plain.items() if value is not None]
         if self.emitter == OLD:
             from vyre.adapters.source_digest import emitter_digest
 
-            found.append(Change(Dependency.EMITTER, emitter_digest().hex(), others=True))
+            changes.append(Change(Dependency.EMITTER, emitter_digest().hex(), others=True))
         elif self.emitter is not None:
-            found.append(Change(Dependency.EMITTER, self.emitter.lower()))
-        return found + [Change(Dependency.PROGRAM, digits) for digits in self._programs()]
+            changes.append(Change(Dependency.EMITTER, self.emitter.lower()))
+        return changes + [Change(Dependency.PROGRAM, digits) for digits in self._programs()]
 
     def named(self, stored: Iterable[ArtifactKey]) -> list[ArtifactKey]:
         """Returns the selected keys; a key given by digits is looked up in ``stored``."""
@@ -171,14 +171,14 @@ def invalidate(
     entries: list[StoredEntry] = [] if store is None else list(store.entries())
     keys = [entry.key for entry in entries]
     resting = decide(sink, affected_artifacts, keys, invalid.changes(), invalid.named(keys))
-    reasons = {found.key: str(found.why) for found in resting}
+    reasons = {each.key: str(each.why) for each in resting}
     removed: list[InvalidEntry] = []
     failed: list[InvalidEntry] = []
     for entry in entries:
         if entry.key in reasons:
-            found = InvalidEntry(entry.key, entry.nbytes, reasons[entry.key], entry.layer)
+            invalid_entry = InvalidEntry(entry.key, entry.nbytes, reasons[entry.key], entry.layer)
             gone = not entry.layer and store is not None and (dry_run or store.remove(entry.key))
-            (removed if gone else failed).append(found)
+            (removed if gone else failed).append(invalid_entry)
     return InvalidationReport(
         removed=tuple(removed), failed=tuple(failed), kept=len(entries) - len(removed) - len(failed), dry_run=dry_run
     )

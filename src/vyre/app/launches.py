@@ -23,8 +23,8 @@ class Launches:
         """``interface`` is called only when a geometry is requested."""
         lengths = [buffer.static_nbytes for buffer in inputs_of(buffers)]
         known = tuple(nbytes for nbytes in lengths if nbytes is not None)
-        given = config.grid or config.extent or config.element_count_override is not None
-        self.fixed: Final = known if given or len(known) == len(lengths) else None
+        has_geometry = config.grid or config.extent or config.element_count_override is not None
+        self.fixed: Final = known if has_geometry or len(known) == len(lengths) else None
         self._interface: Final = interface
         self._config: Final = config
         self._last: tuple[tuple[int, ...], LaunchGeometry] | None = None

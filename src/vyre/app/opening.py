@@ -118,8 +118,8 @@ def open(
         once(partial(wiring.wave_time_store, place)),
         once(partial(wiring.verdict_store, place)),
     )
-    found = environment, catalog, telemetry
-    wiring = wiring._replace(environment=lambda: found[0], catalog=lambda: found[1], telemetry=lambda: found[2])
+    own = environment, catalog, telemetry
+    wiring = wiring._replace(environment=lambda: own[0], catalog=lambda: own[1], telemetry=lambda: own[2])
     bind_device_passes(device_passes, selection, wiring, cache, threads, affinity)
     if shadow is not None:
         from vyre.app.shadow.opening import with_shadow  # imported on use
@@ -129,13 +129,13 @@ def open(
     return Session(selection, told, tuning, predict, journal, max_in_flight, resident_budget, tuple(gates), wiring)
 
 
-def _completed(wiring: Wiring, given: dict[str, Any]) -> Session:
+def _completed(wiring: Wiring, arguments: dict[str, Any]) -> Session:
     """Opens a session with the options of a wiring for arguments that are left at their defaults."""
-    del given["wiring"]
+    del arguments["wiring"]
     usual = {"backend": AUTO, **(inspect.unwrap(open).__kwdefaults__ or {})}
-    given |= {name: value for name, value in wiring.options.items() if given[name] is usual[name]}
+    arguments |= {name: value for name, value in wiring.options.items() if arguments[name] is usual[name]}
     with wired(wiring._replace(options={})):
-        return open(**given)
+        return open(**arguments)
 
 
 def device_passes_for(optimizer: str) -> DevicePasses | None:

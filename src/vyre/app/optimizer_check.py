@@ -123,14 +123,14 @@ def _run(session: Session, program: Program, seed: int, *, race_check: bool) -> 
         if buffer.takes_input
     }
     config = DispatchConfig(timeout_s=TIMEOUT_S, race_check=race_check)
-    given = {
+    output_counts = {
         buffer.name: length for buffer in program.abi_buffers if not (buffer.takes_input or buffer.count or buffer.like)
     }
     if program.workgroup_size[1:] != (1, 1):
         config = replace(config, grid=(2, 1, 1))
     else:
         config = replace(config, grid=(max(1, -(-length // prod(program.workgroup_size))), 1, 1))
-    result = session.dispatch(program, inputs, config, output_counts=given or None)
+    result = session.dispatch(program, inputs, config, output_counts=output_counts or None)
     return "; ".join(f"{name} {array.tobytes().hex()}" for name, array in result.items())
 
 

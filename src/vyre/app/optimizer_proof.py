@@ -45,8 +45,8 @@ def prove_programs(before: Program, after: Program, prover: Prover) -> ProgramPr
     try:
         proof = _Proof(before, after, prover)
         return proof.result()
-    except Untraceable as found:
-        return ProgramProof(False, f"there is {found}")
+    except Untraceable as untraceable:
+        return ProgramProof(False, f"there is {untraceable}")
     except RecursionError:
         return ProgramProof(False, "the expressions are too deep")
 
@@ -86,5 +86,5 @@ class _Proof:
     def _same(self, first: Expr, second: Expr) -> bool:
         if first == second:
             return True
-        found = self._prover.prove_equal(first, second, self._variables, self._facts, limit=STEPS)
-        return found.answer is Answer.PROVED
+        proof = self._prover.prove_equal(first, second, self._variables, self._facts, limit=STEPS)
+        return proof.answer is Answer.PROVED

@@ -42,13 +42,13 @@ class OptimizedProgram(NamedTuple):
 
         The passes run again for that.
         """
-        found: list[str] = []
+        rewrites: list[str] = []
         program = self.before
         for result in self.results:
             if result.name == SATURATION.name:
-                found += map(str, rewrites_of(program, self.laws).rewrites)
+                rewrites += map(str, rewrites_of(program, self.laws).rewrites)
             program = _step(result.name, self.laws).run(program, Counter())
-        return tuple(found)
+        return tuple(rewrites)
 
     def __str__(self) -> str:
         """Returns a line for each pass: the nodes before and after it, and what it changed."""
@@ -94,8 +94,8 @@ def optimize(
         from vyre.app.device_passes.passes import passes_on
 
         on_device = passes_on(session)
-    found = run_passes(meant, [on_device.get(name) or _step(name, laws) for name in names])
-    return OptimizedProgram(found.program, found.results, meant, laws)
+    optimized = run_passes(meant, [on_device.get(name) or _step(name, laws) for name in names])
+    return OptimizedProgram(optimized.program, optimized.results, meant, laws)
 
 
 def _step(name: str, laws: tuple[Law, ...]) -> Pass:

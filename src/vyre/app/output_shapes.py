@@ -75,8 +75,8 @@ def _shape_of(name: str, value: object) -> Shape | None:
         memoryview(value)  # type: ignore[arg-type]  # its failure tells that it is another kind
     except (TypeError, ValueError):
         return shape_of(value)
-    held = host_memory(value, f"input `{name}`")
-    return held.shape if isinstance(held, np.ndarray) else None
+    memory = host_memory(value, f"input `{name}`")
+    return memory.shape if isinstance(memory, np.ndarray) else None
 
 
 def _with(shapes: Shapes, slot: int, shape: Shape) -> Shapes:

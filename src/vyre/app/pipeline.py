@@ -139,17 +139,17 @@ class Pipeline(Unique):
         def __getattr__(self, name: str) -> object:
             """Makes what only some dispatches need when the first of them does, and fills its slot."""
             if name == "_outputs":
-                found = HostOutputs(outputs_of(self.program.abi_buffers))
+                value = HostOutputs(outputs_of(self.program.abi_buffers))
             elif name == "_shapes":
-                found = OutputShapes(self.program, self.config)
+                value = OutputShapes(self.program, self.config)
             elif name == "_resident_plans":
-                found = ResidentPlans()
+                value = ResidentPlans()
             elif name == "_launches":
-                found = Launches(self.program.abi_buffers, partial(interface_of, self.program), self.config)
+                value = Launches(self.program.abi_buffers, partial(interface_of, self.program), self.config)
             else:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-            setattr(self, name, found)
-            return found
+            setattr(self, name, value)
+            return value
 
     @property
     def id(self) -> str:
@@ -320,12 +320,12 @@ class Pipeline(Unique):
         if self._lease.order.under_way:
             self._lease.wait_for(resident_accesses(self._lease, self.program, self._inputs, inputs))
         try:
-            timing, found = run_for_bytes(self._lease, self.program, self.config, self._inputs, inputs)
+            timing, contents = run_for_bytes(self._lease, self.program, self.config, self._inputs, inputs)
         except BackendError as error:
             self._annotate(error)
             raise
         self._note_resident(timing)
-        return found
+        return contents
 
     def _note_resident(self, timing: DispatchTiming) -> None:
         self.resident_timings.append(timing)
@@ -334,11 +334,11 @@ class Pipeline(Unique):
 
     def _tell_unspecified(self, error: BackendError, inputs: Inputs) -> None:
         """Adds which resident arrays a run that was stopped has left in an unspecified state."""
-        given = inputs if isinstance(inputs, Mapping) else {}
+        by_name = inputs if isinstance(inputs, Mapping) else {}
         written = [
             f"`{buffer.name}`"
             for buffer in self.program.abi_buffers
-            if buffer.is_writable and isinstance(given.get(buffer.name), ResidentArray)
+            if buffer.is_writable and isinstance(by_name.get(buffer.name), ResidentArray)
         ]
         if written:
             error.add_note(
@@ -354,8 +354,8 @@ class Pipeline(Unique):
         """
         self._lease.check_open()
         accesses = resident_accesses(self._lease, self.program, self._inputs, inputs)
-        held = detached(self.program, self._inputs, inputs)
-        return accesses, partial(self._run_resident, cast("Inputs", held), shapes)
+        copied = detached(self.program, self._inputs, inputs)
+        return accesses, partial(self._run_resident, cast("Inputs", copied), shapes)
 
     def bind_resident(self, inputs: Inputs) -> BoundResidentLaunch:
         """Returns a prepared launch on resident memory."""

@@ -285,12 +285,12 @@ class ShapeObserver:
     # ---- details
     def _kernel(self, wanted: Wanted) -> Kernel:
         with self._lock, sealed:
-            found = self._kernels.get(wanted.key)
-            if found is None:
-                found = self._kernels[wanted.key] = Kernel(wanted)
+            kernel = self._kernels.get(wanted.key)
+            if kernel is None:
+                kernel = self._kernels[wanted.key] = Kernel(wanted)
                 if len(self._kernels) > self._config.shapes:
                     self._kernels.popitem(last=False)
-            return found
+            return kernel
 
     def _add(self, kernel: Kernel, nbytes: tuple[int, ...]) -> Shape:
         with self._lock, sealed:

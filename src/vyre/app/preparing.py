@@ -64,8 +64,8 @@ class PreparedPipelines:
 
     def held(self, key: Key) -> Pipeline | None:
         """Returns the pipeline under ``key``, or None."""
-        found = self.table.get(key)
-        return None if found is None else found[0]
+        entry = self.table.get(key)
+        return None if entry is None else entry[0]
 
     def get(self, wanted: Wanted, make: Make) -> Pipeline:
         """Returns the pipeline, compiling and caching it on a miss.
@@ -114,15 +114,15 @@ class PreparedPipelines:
             table[key] = value
 
     def _keep(self, wanted: Wanted, make: Make) -> Pipeline:
-        found = self.table.get(wanted.key)  # another thread may have finished its preparation since the lookup
-        if found is None:
+        entry = self.table.get(wanted.key)  # another thread may have finished its preparation since the lookup
+        if entry is None:
             before = self._flights
-            found = (make(wanted), wanted)
+            entry = (make(wanted), wanted)
             with self._lock, sealed:
                 if self._flights is not before:  # ``forget`` was called meanwhile
-                    return found[0]
-                self.keep(self.table, wanted.key, found)
-        return found[0]
+                    return entry[0]
+                self.keep(self.table, wanted.key, entry)
+        return entry[0]
 
 
 def merged_for(

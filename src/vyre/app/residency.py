@@ -53,8 +53,8 @@ def make_room(candidates: Sequence[Candidate], room: int, asking: str, sink: Dec
 
     ``asking`` says for what, in the reason of each.
     """
-    valued = sorted(range(len(candidates)), key=lambda at: (-candidates[at].gain, at))
-    taken = accumulate(candidates[at].nbytes for at in valued)
+    valued = sorted(range(len(candidates)), key=lambda place: (-candidates[place].gain, place))
+    taken = accumulate(candidates[place].nbytes for place in valued)
     stay = sum(1 for nbytes in taken if nbytes <= room)
     if stay == len(candidates):
         return
@@ -141,10 +141,10 @@ class ResidentBudget:
     def _count(self) -> None:
         """Forgets what was freed, or lost with its device."""
         epoch = self._epoch()
-        held = [(one, buffer) for one in self._held if (buffer := one()) is not None]
-        held = [(one, buffer) for one, buffer in held if not buffer.closed and buffer.epoch == epoch]
-        self._held = [one for one, _ in held]
-        self._taken = sum(buffer.nbytes for _, buffer in held)
+        alive = [(one, buffer) for one in self._held if (buffer := one()) is not None]
+        alive = [(one, buffer) for one, buffer in alive if not buffer.closed and buffer.epoch == epoch]
+        self._held = [one for one, _ in alive]
+        self._taken = sum(buffer.nbytes for _, buffer in alive)
 
     def _make_room(self, nbytes: int, label: str | None) -> None:
         candidates = [each for one in self._caches if (cache := one()) is not None for each in cache.candidates()]

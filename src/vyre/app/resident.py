@@ -56,10 +56,10 @@ def elements_of(dtype: object) -> Elements:
     known = isinstance(dtype, np.dtype) or dtype is bool
     if not known and not (isinstance(dtype, type) and dtype in {kind.type for kind in _TYPES}):
         raise _no_type(dtype)
-    found = np.dtype(dtype)  # type: ignore[call-overload]  # one of the types above
-    if found not in _TYPES:
+    plain = np.dtype(dtype)  # type: ignore[call-overload]  # one of the types above
+    if plain not in _TYPES:
         raise _no_type(dtype)
-    return Elements(found, _WORD if found == np.bool_ else found)
+    return Elements(plain, _WORD if plain == np.bool_ else plain)
 
 
 def _no_type(dtype: object) -> InvalidConfig:
@@ -75,10 +75,10 @@ def make_resident(memory: ResidentMemory, data: ReadableBuffer | int, label: str
         return ResidentArray(memory.allocate(nbytes, label=label), memory, _BYTE, (nbytes,))
     if isinstance(data, bool | np.generic):
         raise InvalidInput(f"resident data is {kind_of(data)}", fix="pass an array, or a size in bytes as an int.")
-    given = host_memory(data, "resident data")
-    dtype, shape = (given.dtype, given.shape) if isinstance(given, np.ndarray) else (_BYTE, (given.nbytes,))
+    hosted = host_memory(data, "resident data")
+    dtype, shape = (hosted.dtype, hosted.shape) if isinstance(hosted, np.ndarray) else (_BYTE, (hosted.nbytes,))
     stored = _WORD if dtype == np.bool_ else host_dtype(ScalarType.BF16) if is_bfloat16(dtype) else dtype
-    view = byte_view(_as_stored(given, stored), name="resident data")
+    view = byte_view(_as_stored(hosted, stored), name="resident data")
     buffer = memory.allocate(view.nbytes, label=label)
     try:
         memory.upload([Upload(buffer, view)])
@@ -93,11 +93,11 @@ def adopt_array(foreign: ForeignMemory, memory: ResidentMemory, array: object, l
     buffer = foreign.adopt(array, label=label)
     if type(array) is np.ndarray and array.dtype in _TYPES:
         return ResidentArray(buffer, memory, array.dtype, array.shape)
-    found = buffer.described
-    if found is None:
+    described = buffer.described
+    if described is None:
         interface = getattr(array, _CUDA_ARRAY, None) or {"shape": (buffer.nbytes,), "typestr": _BYTE.str}
-        found = Described(tuple(interface["shape"]), interface["typestr"])
-    return ResidentArray(buffer, memory, _dtype_of(found.typestr), found.shape)
+        described = Described(tuple(interface["shape"]), interface["typestr"])
+    return ResidentArray(buffer, memory, _dtype_of(described.typestr), described.shape)
 
 
 @lru_cache(64)
@@ -121,8 +121,8 @@ def truths(array: npt.NDArray[Any], resident: ResidentArray) -> npt.NDArray[Any]
     if resident.dtype != np.bool_:
         return array.view(resident.dtype)
     # As bytes or words: NumPy's own test of a bool relies on the value being 0 or 1.
-    found: npt.NDArray[Any] = np.not_equal(array.view(_BYTE if resident.stored == np.bool_ else _WORD), 0)
-    return found
+    booleans: npt.NDArray[Any] = np.not_equal(array.view(_BYTE if resident.stored == np.bool_ else _WORD), 0)
+    return booleans
 
 
 class ResidentArray(Closing):
@@ -264,10 +264,10 @@ class ResidentArray(Closing):
     def _part(self, start: int, shape: tuple[int, ...], elements: Elements) -> ResidentArray:
         """Returns the elements from byte ``start`` on, which lie in this array."""
         size = elements.stored.itemsize
-        at = self.buffer.offset + start
-        if at % size:
+        offset = self.buffer.offset + start
+        if offset % size:
             raise InvalidInput(
-                f"a view of {elements.stored} would begin at byte {at} of {self.whole!r}, between two of its elements",
+                f"a view of {elements.stored} would begin at byte {offset} of {self.whole!r}, between two elements",
                 fix=f"begin at a multiple of {size} bytes, or copy the part.",
             )
         buffer = self.buffer.view(start, prod(shape) * size)
@@ -346,13 +346,13 @@ class ResidentArray(Closing):
 
     def _upload_view(self, data: ReadableBuffer) -> HostBytes:
         """Returns the bytes that stand for ``data`` in this memory.  Raises ``InvalidInput`` as ``upload`` does."""
-        given = host_memory(data, "upload")
-        if isinstance(given, np.ndarray) and given.dtype not in (self.dtype, self.stored) and self.dtype != _BYTE:
+        array = host_memory(data, "upload")
+        if isinstance(array, np.ndarray) and array.dtype not in (self.dtype, self.stored) and self.dtype != _BYTE:
             raise InvalidInput(
-                f"upload holds {given.dtype}, and the memory {self.dtype}",
+                f"upload holds {array.dtype}, and the memory {self.dtype}",
                 fix=f"pass an array of {self.dtype}, or bytes if it is raw memory.",
             )
-        return byte_view(_as_stored(given, self.stored), name="upload")
+        return byte_view(_as_stored(array, self.stored), name="upload")
 
     def _read(self, offset: int, nbytes: int | None) -> tuple[int, tuple[int, ...]]:
         """Returns the checked offset of a download in bytes, and its shape."""

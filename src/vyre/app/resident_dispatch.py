@@ -137,13 +137,13 @@ def _planned(
                     view = data[-1].view
                 resources.append(view)
             else:
-                held = memory.allocate(nbytes, label=f"scratch {buffer.name}").quiet()  # it goes with the plan
+                slab = memory.allocate(nbytes, label=f"scratch {buffer.name}").quiet()  # it goes with the plan
                 scratch.append(
-                    Scratch(buffer.name, held, None if view is None else view.nbytes, sizes.ranges.get(buffer.name))
+                    Scratch(buffer.name, slab, None if view is None else view.nbytes, sizes.ranges.get(buffer.name))
                 )
-                resources.append(held)
+                resources.append(slab)
                 if view is not None:
-                    uploads.append(Upload(held, view))
+                    uploads.append(Upload(slab, view))
     except BaseException:
         for each in scratch:
             each.held.close()
@@ -181,7 +181,7 @@ def _run(
         if plan.slots:
             ranges = [(each.held, each.returned) for each in plan.scratch if each.returned is not None]
             views = storage.begin(tuple([end - start for _, (start, end) in ranges]))
-            reads = [Readback(held, view, start) for (held, (start, _)), view in zip(ranges, views, strict=True)]
+            reads = [Readback(buffer, view, start) for (buffer, (start, _)), view in zip(ranges, views, strict=True)]
         sequence = plan.sequence
         if reads or cancellation is not None:
             sequence = ResidentSequence(prefix=plan.steps, reads=tuple(reads), cancellation=cancellation)
@@ -228,8 +228,8 @@ def _copied(name: str, value: object) -> object:
         return value
     if isinstance(value, list | tuple):
         return deepcopy(value)
-    given = host_memory(value, f"input `{name}`")
-    return given.copy() if isinstance(given, np.ndarray) else bytes(given)
+    memory = host_memory(value, f"input `{name}`")
+    return memory.copy() if isinstance(memory, np.ndarray) else bytes(memory)
 
 
 def bind_resident(
@@ -405,8 +405,8 @@ def resolve_sizes(
         name = binding.buffer.name
         argument = arguments.get(name)
         if isinstance(argument, ResidentArray):  # may be longer than the program needs
-            held = argument.buffer.nbytes
-            nbytes = binding.static_nbytes or held - held % binding.element_size
+            room = argument.buffer.nbytes
+            nbytes = binding.static_nbytes or room - room % binding.element_size
             if binding.input_index is None and not binding.buffer.count and binding.buffer.like is None:
                 counts[name] = nbytes // binding.element_size
         elif view is not None:
@@ -467,9 +467,9 @@ def check_residents(
         if array.buffer.closed:
             raise InvalidResource(f"`{buffer.name}` is bound to {array!r}", fix="keep it open while it is used.")
         _check_type(buffer, array)
-        held = array.buffer
-        uses = bound.setdefault(id(held.root), [])
-        uses.append((buffer.name, buffer.is_writable, held.offset, held.offset + held.nbytes))
+        memory = array.buffer
+        uses = bound.setdefault(id(memory.root), [])
+        uses.append((buffer.name, buffer.is_writable, memory.offset, memory.offset + memory.nbytes))
     for uses in bound.values():
         if len(uses) > 1:
             check_overlap(uses)

@@ -257,14 +257,16 @@ class Session(
 
         expect("variants", variants, Mapping, "a mapping from names to variants")
         pipelines: dict[str, Pipeline] = {}
-        given = inputs
+        passed = inputs
         for name, variant in variants.items():
             own, words = (
                 (variant, Keywords()) if isinstance(variant, DispatchConfig) else (config, Keywords(spec=variant))
             )
-            pipelines[name], given, _ = self._compiled_launch(program, inputs, own, words)
+            pipelines[name], passed, _ = self._compiled_launch(program, inputs, own, words)
         thresholds = DEFAULT_THRESHOLDS if thresholds is None else thresholds
-        return VariantRace(self._lease.backend, pipelines, given, thresholds, self._clock.now_ns, self._decisions).run()
+        return VariantRace(
+            self._lease.backend, pipelines, passed, thresholds, self._clock.now_ns, self._decisions
+        ).run()
 
     def specialize(
         self,
@@ -419,8 +421,8 @@ class Session(
         )  # fmt: skip
         known = known_costs(costs, self.launch_costs)
         with self._lease.within():
-            found = explain_program(self._lease.backend, asked, known, self._decisions)
-        return found if (shadow := self._selection.shadow) is None else shadow.explained(found, pipeline().program)
+            answer = explain_program(self._lease.backend, asked, known, self._decisions)
+        return answer if (shadow := self._selection.shadow) is None else shadow.explained(answer, pipeline().program)
 
     # ---------------------------------------------------------------- lifetime
     def flush(self) -> None:

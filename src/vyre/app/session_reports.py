@@ -142,9 +142,9 @@ class SessionReports(SessionCore):
         """
         from vyre.app.evidence.recording import record_run
 
-        pipeline, given, _ = self._compiled_launch(program, inputs, config, shorthand)
+        pipeline, converted, _ = self._compiled_launch(program, inputs, config, shorthand)
         with self._lease.within():
-            return record_run(path, pipeline, given, runs, self._journal)
+            return record_run(path, pipeline, converted, runs, self._journal)
 
     def write_claim(
         self,

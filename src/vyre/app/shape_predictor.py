@@ -55,10 +55,10 @@ class ShapePredictor(Generic[K]):
 
     def record(self, shape: K) -> None:
         """Learns that ``shape`` came next: updates the guesses that named it, and the contexts that it followed."""
-        t, right, made = self._thresholds, self._right, self._made
+        t, right, guesses = self._thresholds, self._right, self._made
         for guessed, _, track in self._guesses:
             right[track] = right[track] * t.track_fade_bps // 10_000 + (_UNIT if guessed == shape else 0)
-            made[track] = made[track] * t.track_fade_bps // 10_000 + _UNIT
+            guesses[track] = guesses[track] * t.track_fade_bps // 10_000 + _UNIT
         for context in self._contexts:
             self._sighted(context, shape)
         while len(self._followers) > t.capacity:
@@ -76,8 +76,8 @@ class ShapePredictor(Generic[K]):
         rates = list(map(self._rate, self._guesses))
         likeliest = max(rates)
         best = self._guesses[rates.index(likeliest)]
-        made = self._made[best.track] / _UNIT
-        why = Reason("by {}; {} bps of {:.1f} guesses like it came true", (self._name(best), likeliest, made))
+        guesses = self._made[best.track] / _UNIT
+        why = Reason("by {}; {} bps of {:.1f} guesses like it came true", (self._name(best), likeliest, guesses))
         return Prediction(best.shape, likeliest, why)
 
     # ---- details
@@ -93,24 +93,24 @@ class ShapePredictor(Generic[K]):
 
     def _ask(self) -> list[_Guess[K]]:
         """Returns the guess of every expert that has one, longer contexts first."""
-        found: list[_Guess[K]] = []
+        guesses: list[_Guess[K]] = []
         for context in self._contexts:
             if weights := self._followers.get(context):
                 shape = max(weights, key=weights.__getitem__)
                 share = weights[shape] * 10_000 // sum(weights.values())
-                found.append(_guess(shape, share, len(context)))
+                guesses.append(_guess(shape, share, len(context)))
         expected = next_by_period(self._recent[-WINDOW:])
         if expected is not None:
-            found.append(_guess(expected, 10_000, self._period))
+            guesses.append(_guess(expected, 10_000, self._period))
         if self._thresholds.max_order:
-            found.append(_guess(self._recent[-1], 0, self._same))
-        return found
+            guesses.append(_guess(self._recent[-1], 0, self._same))
+        return guesses
 
     def _rate(self, guess: _Guess[K]) -> int:
         """Returns how often guesses like this one came true, in bps; the prior is half its share."""
         prior = self._thresholds.prior_guesses * _UNIT
-        right, made = self._right[guess.track], self._made[guess.track]
-        return (right * 10_000 + prior * (guess.share_bps // 2)) // max(made + prior, 1)
+        right, guesses = self._right[guess.track], self._made[guess.track]
+        return (right * 10_000 + prior * (guess.share_bps // 2)) // max(guesses + prior, 1)
 
     def _name(self, guess: _Guess[K]) -> str:
         expert = guess.track // _LEVELS

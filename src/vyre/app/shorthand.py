@@ -92,10 +92,10 @@ def merged(
     if spec is None and grid is None and extent is None and output_counts is None and race_check is False:
         return base
     passed = {"spec": spec, "grid": grid, "extent": extent, "output_counts": output_counts}
-    given: dict[str, Any] = {name: value for name, value in passed.items() if value is not None}
+    settings: dict[str, Any] = {name: value for name, value in passed.items() if value is not None}
     if race_check is not False:
-        given["race_check"] = race_check
-    for name in given:
+        settings["race_check"] = race_check
+    for name in settings:
         if getattr(base, name):
             raise InvalidConfig(f"{name} is given twice", fix="pass it as a keyword or in the config, not both.")
-    return replace(base, **given) if given else base
+    return replace(base, **settings) if settings else base

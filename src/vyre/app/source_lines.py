@@ -23,10 +23,10 @@ def with_source_lines(text: str) -> str:
 
 
 def _with_line(line: str) -> str:
-    found = _COMMENT.match(line)
-    if found is None:
+    comment = _COMMENT.match(line)
+    if comment is None:
         return line
-    lines, number = _lines(found[2]), int(found[3])
+    lines, number = _lines(comment[2]), int(comment[3])
     if not 1 <= number <= len(lines):
         return line
     source = one_line(lines[number - 1].strip())

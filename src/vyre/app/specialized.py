@@ -199,22 +199,22 @@ class SpecializedPipeline(Unique):
     def _chosen(self, views: tuple[HostBytes, ...]) -> Pipeline:
         with self._lock, sealed:
             guess = self._guess
-            held = guess is not None and self._holds(guess, views)
-            if held and self._rate.ema_ppm == FULL_RATE_PPM and guess is not None and guess.pipeline is not None:
+            holds = guess is not None and self._holds(guess, views)
+            if holds and self._rate.ema_ppm == FULL_RATE_PPM and guess is not None and guess.pipeline is not None:
                 self._special += 1  # the same decision as for the call before
                 return guess.pipeline
-            pipeline = self._decided(views, held)
+            pipeline = self._decided(views, holds)
             self._special += pipeline is not self.general
             self._general += pipeline is self.general
             return pipeline
 
-    def _decided(self, views: tuple[HostBytes, ...], held: bool) -> Pipeline:
-        rate = self._rate = self._rate.after(held)
+    def _decided(self, views: tuple[HostBytes, ...], holds: bool) -> Pipeline:
+        rate = self._rate = self._rate.after(holds)
         guess = self._guess
-        if guess is None or not (held or rate.enabled):
+        if guess is None or not (holds or rate.enabled):
             self._guess_anew(views, rate)
             return self.general
-        if not held:
+        if not holds:
             return self.general
         guess.hits = min(guess.hits + 1, U32_MAX)
         inputs = PathInputs(self._mode, rate)

@@ -82,8 +82,8 @@ class Speculation(Closing):
         for role, step in zip(("prefilter", "confirm", "commit"), steps, strict=True):
             expect(role, step, Step, "a Step", InvalidInput)
             _need(not step.after, f"{role} is to run after other steps", "leave `after` out: the order is given.")
-            made = step if role == "prefilter" else _over_tiles(step, tiles)
-            works.append(bound_step(Listed(role, made), services.bind))
+            tiled = step if role == "prefilter" else _over_tiles(step, tiles)
+            works.append(bound_step(Listed(role, tiled), services.bind))
         parts = _parts(works, tiles, passed.buffer, confirmed.buffer)
         config = works[1].step.config
         self._mode = None if steps[1].config is None else steps[1].config.speculation
@@ -132,8 +132,8 @@ class Speculation(Closing):
     def close(self) -> None:
         """Frees the memory; calling it afterwards raises ``InvalidResource``.  Idempotent."""
         with self._lock, sealed:
-            for held in (*self._ways.values(), self._commit, self._undo, *self._arrays):
-                held.close()
+            for resource in (*self._ways.values(), self._commit, self._undo, *self._arrays):
+                resource.close()
 
     def __repr__(self) -> str:
         return f"<Speculation on {self._tiles} tile(s)>"
@@ -176,8 +176,8 @@ def _parts(
     earlier, results = _uses(before, writes=True), _uses(confirm, writes=True)
     for role, flags, uses in (("prefilter", passed, earlier), ("confirmer", confirmed, results)):
         name = "passed" if flags is passed else "confirmed"
-        found = any(_is_same(used, flags) for _, used in uses)
-        _need(found, f"the {role} does not write `{name}`", "bind it to a buffer that it writes.")
+        is_bound = any(_is_same(used, flags) for _, used in uses)
+        _need(is_bound, f"the {role} does not write `{name}`", "bind it to a buffer that it writes.")
     for binding, used in results:
         _need(
             isinstance(used, TemporaryBuffer) or _is_same(used, confirmed),
@@ -223,12 +223,12 @@ def _parts(
 def _tiles_of(passed: object, confirmed: object) -> int:
     """Returns the number of tiles.  Raises ``InvalidInput`` for anything but two resident arrays of u32 of one size."""
     flags: list[ResidentBuffer] = []
-    for name, given in (("passed", passed), ("confirmed", confirmed)):
-        expect(name, given, ResidentArray, "a resident array", InvalidInput)
-        assert isinstance(given, ResidentArray)
-        fits = not given.is_temporary and given.dtype == np.uint32 and given.nbytes > 0
-        _need(fits, f"{name} is {given!r}", "make it with session.resident(numpy.zeros(tiles, numpy.uint32)).")
-        flags.append(given.buffer)
+    for name, array in (("passed", passed), ("confirmed", confirmed)):
+        expect(name, array, ResidentArray, "a resident array", InvalidInput)
+        assert isinstance(array, ResidentArray)
+        fits = not array.is_temporary and array.dtype == np.uint32 and array.nbytes > 0
+        _need(fits, f"{name} is {array!r}", "make it with session.resident(numpy.zeros(tiles, numpy.uint32)).")
+        flags.append(array.buffer)
     _need(
         flags[0].nbytes == flags[1].nbytes and not _overlap(*flags),
         f"passed is {passed!r}, and confirmed {confirmed!r}",
@@ -242,8 +242,8 @@ def _over_tiles(step: Step, tiles: int) -> Step:
     counted = isinstance(step.grid, Indirect)
     _need(not counted, "a grid of tiles is found in memory", "leave it out: there is one workgroup for each tile.")
     config = step.config and without_mode(step.config, "speculation")
-    given = step.grid or step.extent or (config is not None and (config.grid or config.extent))
-    return replace(step, config=config, grid=step.grid if given else (tiles, 1, 1))
+    has_geometry = step.grid or step.extent or (config is not None and (config.grid or config.extent))
+    return replace(step, config=config, grid=step.grid if has_geometry else (tiles, 1, 1))
 
 
 def _uses(work: BoundWork, *, writes: bool = False) -> _Uses:

@@ -63,11 +63,11 @@ def valid_program(program: Program, artifacts: Callable[[], ArtifactStore | None
     try:
         require_valid(program, artifacts)
     except InvalidProgram:  # it may call operations that are registered, and not in the program
-        found = with_names_resolved(program)
-        if found is program:
+        resolved = with_names_resolved(program)
+        if resolved is program:
             raise
-        require_valid(found, artifacts)
-        return found
+        require_valid(resolved, artifacts)
+        return resolved
     return program
 
 

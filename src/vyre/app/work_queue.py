@@ -122,7 +122,7 @@ class WorkQueue(Closing):
         self._most = None if items_per_launch is None else bounded("items_per_launch", items_per_launch, U32_MAX)
         self._total = None if total_items is None else bounded("total_items", total_items, U64_MAX)
         self._lock = process_lock()
-        given = _given(inputs, roles)
+        values = _given(inputs, roles)
         self._planned(0)  # refuses what cannot be planned, before memory is allocated
         self._arrays: dict[str, ResidentArray] = {}
         self._used = 0
@@ -132,7 +132,7 @@ class WorkQueue(Closing):
             services.lease.adopt(array)
             self._arrays[name] = array
         budget = U32_MAX if self._most is None else self._most
-        bound = {**given, **self._arrays, self._form.budget: budget}
+        bound = {**values, **self._arrays, self._form.budget: budget}
 
         def step(groups: int) -> ResidentStep:
             return services.bind(Step(self._form.program, bound, DispatchConfig(grid=(groups, 1, 1)))).step
@@ -152,12 +152,12 @@ class WorkQueue(Closing):
         arrays hold what was processed until then.
         """
         self._lease.check_open()
-        given = host_items(items)
-        plan = self._planned(given.size)
+        words = host_items(items)
+        plan = self._planned(words.size)
         refuse_within(self._lock, repr(self))
         try:
             with self._lock, sealed:
-                return self._drained(given, plan)
+                return self._drained(words, plan)
         except BackendError as error:
             self._lease.failed(error, f"work queue={self!r}")
             raise
@@ -172,19 +172,19 @@ class WorkQueue(Closing):
         from vyre.app.evidence.work_recording import BoundParts, WorkRecording, record_work
         from vyre.domain.evidence.records import QueueCall
 
-        given, roles = host_items(items), self._roles
+        words, roles = host_items(items), self._roles
         own = frozenset((roles.items, roles.pushed, roles.count))
         named = dict(zip([b.name for b in self._form.program.abi_buffers], self._drain.resources, strict=True))
         resources = tuple([named[b.name] for b in self._program.abi_buffers if b.name not in own])
 
         def run() -> tuple[DispatchTiming, dict[str, int]]:
-            ended = self(given)
+            ended = self(words)
             return ended.timing, {"processed": ended.processed, "pushed": ended.pushed}
 
         def call(recording: WorkRecording) -> QueueCall:
             return QueueCall(
                 roles.items, roles.pushed, roles.count, self._capacity, self._most, self._total,
-                self._discipline.value, recording.part(memoryview(given.tobytes())),
+                self._discipline.value, recording.part(memoryview(words.tobytes())),
             )  # fmt: skip
 
         parts: BoundParts = [([], 1), ([(ResidentStep(self._program, resources), ())], 1)]
@@ -253,13 +253,13 @@ class WorkQueue(Closing):
                 ResidentSequence(repeated=(self._drain,), repeat_count=plan.chunks, flag=flag, reads=reads)
             )
             launches = plan.chunks if timing.rounds is None else timing.rounds
-        found = {name: int(totals[place]) for name, place in TOTALS_FIELDS.items()}
-        if found["lost"]:
-            raise WorkQueueOverflow(capacity=self._capacity, lost=found["lost"])
+        counts = {name: int(totals[place]) for name, place in TOTALS_FIELDS.items()}
+        if counts["lost"]:
+            raise WorkQueueOverflow(capacity=self._capacity, lost=counts["lost"])
         if left := int(control[form.left_over]):
-            self._left_over(left, found["processed"])
-        self._used = min(found["pushed"], self._capacity)
-        return WorkQueueResult(found["processed"], found["pushed"], found["phases"], launches, plan, timing)
+            self._left_over(left, counts["processed"])
+        self._used = min(counts["pushed"], self._capacity)
+        return WorkQueueResult(counts["processed"], counts["pushed"], counts["phases"], launches, plan, timing)
 
     def _ran(self, sequence: ResidentSequence) -> DispatchTiming:
         timing = self._lease.backend.require_resident_executor().run(sequence)
@@ -288,26 +288,26 @@ def roles_of(items: str, pushed: str, count: str) -> QueueRoles:
     return QueueRoles(items, pushed, count)
 
 
-def discipline_of(given: DisciplineName) -> QueueDiscipline:
+def discipline_of(discipline: DisciplineName) -> QueueDiscipline:
     """Returns the discipline of a name.  Raises ``InvalidConfig`` for another name."""
     names = ", ".join(discipline.value for discipline in QueueDiscipline)
-    if isinstance(given, QueueDiscipline):
-        return given
-    expect("discipline", given, str, f"one of {names}")
+    if isinstance(discipline, QueueDiscipline):
+        return discipline
+    expect("discipline", discipline, str, f"one of {names}")
     try:
-        return QueueDiscipline(given)
+        return QueueDiscipline(discipline)
     except ValueError:
-        raise InvalidConfig(f"discipline={shown(given)}", fix=f"use one of {names}.") from None
+        raise InvalidConfig(f"discipline={shown(discipline)}", fix=f"use one of {names}.") from None
 
 
 def form_of(program: ProgramLike, roles: QueueRoles, discipline: QueueDiscipline) -> DrainForm:
     """Returns the form of a program that drains a queue.  Raises ``InvalidInput`` with the reason if it cannot."""
-    given = program_of(program)
-    expect("program", given, Program, "a program, or a kernel", InvalidProgram)
-    made = drain_program(given, roles, ring=discipline is QueueDiscipline.RING)
-    if isinstance(made, CannotDrain):
-        raise InvalidInput(f"the program cannot drain a work queue: {made.reason}", fix=made.fix)
-    return made
+    source = program_of(program)
+    expect("program", source, Program, "a program, or a kernel", InvalidProgram)
+    form = drain_program(source, roles, ring=discipline is QueueDiscipline.RING)
+    if isinstance(form, CannotDrain):
+        raise InvalidInput(f"the program cannot drain a work queue: {form.reason}", fix=form.fix)
+    return form
 
 
 def _given(inputs: Mapping[str, Any], roles: QueueRoles) -> dict[str, Any]:
@@ -323,11 +323,11 @@ def host_items(items: ReadableBuffer) -> _Words:
     """Returns initial items in memory of the host.  Raises ``InvalidInput`` for anything but u32 with one axis."""
     if isinstance(items, ResidentArray):
         raise InvalidInput("the initial items are a resident array", fix="pass a NumPy array of uint32.")
-    given = host_memory(items, "items")
-    if not isinstance(given, np.ndarray) or given.dtype != np.uint32 or given.ndim != 1:
-        told = f"{given.dtype} of shape {given.shape}" if isinstance(given, np.ndarray) else "raw bytes"
+    array = host_memory(items, "items")
+    if not isinstance(array, np.ndarray) or array.dtype != np.uint32 or array.ndim != 1:
+        told = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else "raw bytes"
         raise InvalidInput(f"items are {told}", fix="pass a NumPy array of uint32 with one axis.")
-    return np.ascontiguousarray(given)
+    return np.ascontiguousarray(array)
 
 
 def bounded(name: str, value: int, most: int, *, least: int = 1) -> int:

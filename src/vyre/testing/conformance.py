@@ -116,9 +116,9 @@ def _conformance_case(record: Mapping[str, Any]) -> Case:
 
     def judge(subject: Subject) -> Outcome:
         program = import_upstream(record["program"]).program
-        given = [b.name for b in inputs_of(program.buffers)]
+        names = [b.name for b in inputs_of(program.buffers)]
         returned = [b.name for b in outputs_of(program.buffers)]
-        inputs = dict(zip(given, map(bytes.fromhex, record["inputs"]), strict=True))
+        inputs = dict(zip(names, map(bytes.fromhex, record["inputs"]), strict=True))
         outputs = dict(zip(returned, map(bytes.fromhex, record["expected"]), strict=True))
         wanted = _Expectation(inputs, outputs, record["grid"], record["tolerance_ulp"], "ok", None, True, False)
         return _judge_program(name, lambda: program, wanted, subject)
@@ -220,9 +220,9 @@ def _compare(
     for buffer in program.abi_buffers:
         if not buffer.is_returned or buffer.name not in expected:
             continue
-        found = _first_difference(outputs[buffer.name], expected[buffer.name], element_of(buffer), tolerance_ulp)
-        if found is not None:
-            return Outcome(name, Verdict.FAILED, f"`{buffer.name}` {found}")
+        difference = _first_difference(outputs[buffer.name], expected[buffer.name], element_of(buffer), tolerance_ulp)
+        if difference is not None:
+            return Outcome(name, Verdict.FAILED, f"`{buffer.name}` {difference}")
     missing = expected.keys() - outputs.keys()
     if missing:
         return Outcome(name, Verdict.FAILED, f"no output called {', '.join(sorted(missing))}")

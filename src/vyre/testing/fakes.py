@@ -191,8 +191,8 @@ def _class_of(inner: type, owner: str) -> type[_Hooked]:
     public = [name for name in dir(inner) if not name.startswith("_")]
     members: dict[str, Any] = {name: property(attrgetter(f"_inner.{name}")) for name in public}
     for name in _CALLS:
-        found, _, method = name.partition(".")
-        if found == owner and hasattr(inner, method or "__call__"):
+        role, _, method = name.partition(".")
+        if role == owner and hasattr(inner, method or "__call__"):
             members[method or "__call__"] = _announced(name, method or "__call__")
     return type(f"Hooked{inner.__name__}", (_Hooked,), members)
 
@@ -279,10 +279,10 @@ class MemoryArtifactStore:
 
     def get(self, key: ArtifactKey, /) -> Artifact | None:
         """Implements ``ArtifactStore.get``."""
-        found = self._artifacts.get(key)
-        self._hits += found is not None
-        self._misses += found is None
-        return found
+        artifact = self._artifacts.get(key)
+        self._hits += artifact is not None
+        self._misses += artifact is None
+        return artifact
 
     def put(self, key: ArtifactKey, artifact: Artifact, /) -> bool:
         """Implements ``ArtifactStore.put``; always stores."""

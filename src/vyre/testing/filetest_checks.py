@@ -72,24 +72,24 @@ def first_difference(text: str, checks: Iterable[Check]) -> str | None:
         if check.absent:
             unwanted.append(check)
             continue
-        found = check.pattern.search(text, position)
-        if found is None:
+        hit = check.pattern.search(text, position)
+        if hit is None:
             return (
                 f"line {check.line}: `{check.text}` does not appear behind line {_line_of(text, position)} of the code"
             )
-        difference = _unwanted(text, unwanted, position, found.start())
+        difference = _unwanted(text, unwanted, position, hit.start())
         if difference is not None:
             return difference
-        position, unwanted = found.end(), []
+        position, unwanted = hit.end(), []
     return _unwanted(text, unwanted, position, len(text))
 
 
 def _unwanted(text: str, checks: Iterable[Check], start: int, end: int) -> str | None:
     for check in checks:
-        found = check.pattern.search(text, start, end)
-        if found is not None:
-            where = _line_of(text, found.start())
-            return f"line {check.line}: `{check.text}` appears in line {where} of the code: {found[0]}"
+        hit = check.pattern.search(text, start, end)
+        if hit is not None:
+            where = _line_of(text, hit.start())
+            return f"line {check.line}: `{check.text}` appears in line {where} of the code: {hit[0]}"
     return None
 
 

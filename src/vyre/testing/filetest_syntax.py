@@ -158,15 +158,15 @@ def _cursor(directive: _Directive, filename: str) -> Cursor:
 
 
 def _findings(cursor: Cursor, severity: str, line: int | None) -> list[ExpectedFinding]:
-    found: list[ExpectedFinding] = []
+    findings: list[ExpectedFinding] = []
     while cursor.kind != END:
         code = cursor.take_name("a diagnostic code")
         if not _CODE.match(code) and code != ErrorCode.MALFORMED_TEXT.name:
             raise cursor.error(f"{code} is no diagnostic code", "write V010, or MALFORMED_TEXT.", cursor.position - 1)
-        found.append(ExpectedFinding(severity, code, line))
-    if not found:
+        findings.append(ExpectedFinding(severity, code, line))
+    if not findings:
         raise cursor.expected("a diagnostic code")
-    return found
+    return findings
 
 
 # ---------------------------------------------------------------- run
@@ -257,7 +257,7 @@ class _RunParser:
 
     def _outputs(self) -> dict[str, ExpectedOutput]:
         cursor = self.cursor
-        found: dict[str, ExpectedOutput] = {}
+        outputs: dict[str, ExpectedOutput] = {}
         while cursor.kind != END:
             name = cursor.take_name("an output")
             buffer = self._buffer(name, "output", lambda b: b.is_returned)
@@ -267,11 +267,11 @@ class _RunParser:
                 digest = cursor.take_string("the first digits of a digest").lower()
                 if len(digest) < 8:
                     raise cursor.error("a digest of less than 8 digits", position=cursor.position - 1)
-                found[name] = ExpectedOutput(digest=digest)
+                outputs[name] = ExpectedOutput(digest=digest)
                 cursor.take(")")
             else:
-                found[name] = ExpectedOutput(take_values(cursor, self._element(buffer), self.room))
-        return found
+                outputs[name] = ExpectedOutput(take_values(cursor, self._element(buffer), self.room))
+        return outputs
 
     def _error(self) -> ExpectedError:
         cursor = self.cursor

@@ -71,30 +71,30 @@ def run_filetest(
 
 
 def _judge_findings(test: Filetest) -> Outcome:
-    found: list[tuple[str, str, int | None]]
+    findings: list[tuple[str, str, int | None]]
     if test.malformed is not None:
         loc = test.malformed.loc
-        found = [("error", test.malformed.code.name, loc.line if loc is not None else None)]
+        findings = [("error", test.malformed.code.name, loc.line if loc is not None else None)]
     else:
         assert test.program is not None
         report = check_rules(test.program)
-        found = [
+        findings = [
             (d.severity.value, d.code, d.loc.line if d.loc is not None else None)
             for d in (*report.errors, *report.warnings)
         ]
     wanted_warnings = any(f.severity == "warning" for f in test.findings)
-    found = [f for f in found if wanted_warnings or f[0] == "error"]
+    findings = [f for f in findings if wanted_warnings or f[0] == "error"]
     unplaced = Counter((f.severity, f.code) for f in test.findings)
-    if unplaced != Counter((severity, code) for severity, code, _ in found):
-        return Outcome(test.filename, Verdict.FAILED, f"reported: {_listed(found)}; expected: {_wanted(test)}")
+    if unplaced != Counter((severity, code) for severity, code, _ in findings):
+        return Outcome(test.filename, Verdict.FAILED, f"reported: {_listed(findings)}; expected: {_wanted(test)}")
     for finding in test.findings:
-        if finding.line is not None and (finding.severity, finding.code, finding.line) not in found:
-            return Outcome(test.filename, Verdict.FAILED, f"reported: {_listed(found)}; expected: {_wanted(test)}")
+        if finding.line is not None and (finding.severity, finding.code, finding.line) not in findings:
+            return Outcome(test.filename, Verdict.FAILED, f"reported: {_listed(findings)}; expected: {_wanted(test)}")
     return Outcome(test.filename, Verdict.PASSED)
 
 
-def _listed(found: Iterable[tuple[str, str, int | None]]) -> str:
-    return ", ".join(f"{code} at line {line}" for _, code, line in found) or "nothing"
+def _listed(findings: Iterable[tuple[str, str, int | None]]) -> str:
+    return ", ".join(f"{code} at line {line}" for _, code, line in findings) or "nothing"
 
 
 def _wanted(test: Filetest) -> str:
@@ -137,9 +137,9 @@ def error_difference(error: Exception, expected: Mapping[str, ExpectedOutput] | 
     if expected.text not in error.message:
         return f"the message is {error.message!r}; expected {expected.text!r} in it"
     for name, wanted in expected.attributes.items():
-        found = getattr(error, name, None)
-        if found != wanted:
-            return f"{error.code.name} has {name}={found!r}; expected {wanted!r}"
+        actual = getattr(error, name, None)
+        if actual != wanted:
+            return f"{error.code.name} has {name}={actual!r}; expected {wanted!r}"
     return None
 
 

@@ -88,11 +88,11 @@ class Operation(NamedTuple):
         """Returns the element that a lane stores, by the scalar rules; its value depends on the row alone."""
         names = [operand.name for operand in OPERANDS[: len(row)]]
         types = {name: dtype.widened for name, dtype in zip(names, self.operands, strict=True)}
-        given = [
+        values = [
             scalar.load_element(dtype, bits.to_bytes(dtype.size, "little"))
             for dtype, bits in zip(self.operands, row, strict=True)
         ]
-        bits = evaluated(self.value, types, dict(zip(names, given, strict=True)), SCALARS)
+        bits = evaluated(self.value, types, dict(zip(names, values, strict=True)), SCALARS)
         return scalar.store_element(self.result, bits)
 
     def samples(self) -> tuple[Row, ...]:

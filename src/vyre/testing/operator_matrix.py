@@ -178,8 +178,8 @@ def _common_cells(op: AtomicOp, dtype: ScalarType, *, workgroup: bool) -> Operat
     local, group = ir.LaunchId(ir.IdKind.LOCAL, 0), ir.LaunchId(ir.IdKind.GROUP, 0)
     first = ir.Binary(BinaryOp.MUL, group, ir.Literal(u32, _CELLS))
     index = ir.Binary(BinaryOp.MOD, local, ir.Literal(u32, _CELLS))
-    where, at = ("scratch", index) if workgroup else ("cell", ir.Binary(BinaryOp.ADD, first, index))
-    body: ir.Body = (ir.Let("ignored", ir.Atomic(op, where, at, None, ir.Load("value", _LANE))),)
+    where, element = ("scratch", index) if workgroup else ("cell", ir.Binary(BinaryOp.ADD, first, index))
+    body: ir.Body = (ir.Let("ignored", ir.Atomic(op, where, element, None, ir.Load("value", _LANE))),)
     if workgroup:
         one_each, own = ir.Binary(BinaryOp.LT, local, ir.Literal(u32, _CELLS)), ir.Binary(BinaryOp.ADD, first, local)
         fill = ir.If(one_each, (ir.Store("scratch", local, ir.Load("cell", own)),))

@@ -63,8 +63,8 @@ def _edited(case: Case, edit: Callable[..., Any], path: Path, new: Any) -> Case:
 
 
 def _fewer_statements(case: Case) -> list[Candidate]:
-    found = [path for path, value in sites(case.program) if isinstance(value, STMT_TYPES)]
-    return [partial(_edited, case, spliced, path, ()) for path in found]
+    paths = [path for path, value in sites(case.program) if isinstance(value, STMT_TYPES)]
+    return [partial(_edited, case, spliced, path, ()) for path in paths]
 
 
 def _flatter_statements(case: Case) -> list[Candidate]:
@@ -78,25 +78,25 @@ def _flatter_statements(case: Case) -> list[Candidate]:
 
 def _fewer_arms(case: Case) -> list[Candidate]:
     """Without one arm of a switch, or one of several labels."""
-    found = [path for path, value in sites(case.program) if isinstance(value, Arm)]
-    found += [
+    paths = [path for path, value in sites(case.program) if isinstance(value, Arm)]
+    paths += [
         (*path, "labels", index)
         for path, value in sites(case.program)
         if isinstance(value, Arm) and len(value.labels) > 1
         for index in range(len(value.labels))
     ]
-    return [partial(_edited, case, spliced, path, ()) for path in found]
+    return [partial(_edited, case, spliced, path, ()) for path in paths]
 
 
 def _simpler_values(case: Case) -> list[Candidate]:
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     for path, value in sites(case.program):
         if isinstance(value, EXPR_TYPES) and not isinstance(value, Literal):
             operands = children(value)  # type: ignore[arg-type]
-            found += [partial(_edited, case, replaced, path, new) for new in (*operands, *_SIMPLEST)]
+            candidates += [partial(_edited, case, replaced, path, new) for new in (*operands, *_SIMPLEST)]
         elif path[-1] == "output_range" and value is not None:
-            found.append(partial(_edited, case, replaced, path, None))
-    return found
+            candidates.append(partial(_edited, case, replaced, path, None))
+    return candidates
 
 
 def _simpler_dispatches(case: Case) -> list[Candidate]:

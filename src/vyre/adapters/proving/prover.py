@@ -77,10 +77,10 @@ class _Equation:
     def cases(self, limit: int) -> list[Case]:
         """Returns values of some variables that together are all there are, given the condition."""
         bools = [name for name, dtype in self._variables.items() if dtype is ScalarType.BOOL]
-        found: list[Case] = [dict(zip(bools, bits, strict=True)) for bits in product((0, 1), repeat=len(bools))]
+        cases: list[Case] = [dict(zip(bools, bits, strict=True)) for bits in product((0, 1), repeat=len(bools))]
         constants = self._constants(limit)
-        found = [{**case, **constant} for case in found for constant in constants]
-        return found if len(found) <= MOST_CASES else [{}]
+        cases = [{**case, **constant} for case in cases for constant in constants]
+        return cases if len(cases) <= MOST_CASES else [{}]
 
     def _constants(self, limit: int) -> list[Case]:
         """Returns all values of the variables of the condition that satisfy it, or one empty case if they are many."""
@@ -91,10 +91,10 @@ class _Equation:
         if prod(map(len, candidates)) > 1 << 16:
             return [{}]
         tried = (dict(zip(types, bits, strict=True)) for bits in product(*candidates))
-        found = [case for case in tried if evaluated(self._condition, types, case, SCALARS)]
+        cases = [case for case in tried if evaluated(self._condition, types, case, SCALARS)]
         solver = _solver(limit)
-        solver.add(self._met, *[z3().Not(z3().And(*self._equal(case))) for case in found])
-        return found if solver.check() == z3().unsat else [{}]
+        solver.add(self._met, *[z3().Not(z3().And(*self._equal(case))) for case in cases])
+        return cases if solver.check() == z3().unsat else [{}]
 
     def _equal(self, case: Case) -> list[Any]:
         return [self._terms[name] == self._literal(name, bits) for name, bits in case.items()]
@@ -107,10 +107,10 @@ class _Equation:
         pairs = [(self._terms[name], self._literal(name, bits)) for name, bits in case.items()]
         solver = _solver(limit)
         solver.add(z3().simplify(z3().substitute(self._wrong, *pairs)) if pairs else self._wrong)
-        found = solver.check()
-        if found == z3().unsat:
+        verdict = solver.check()
+        if verdict == z3().unsat:
             return Proof(Answer.PROVED)
-        if found != z3().sat:
+        if verdict != z3().sat:
             return Proof(Answer.UNPROVED, reason=f"no answer within {limit} steps")
         return Proof(Answer.REFUTED, {**_values(solver.model(), self._terms, self._variables), **case})
 

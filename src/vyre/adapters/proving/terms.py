@@ -128,8 +128,8 @@ def _clamped(signed: bool, term: Any, width: int) -> Any:
     """Returns a wide signed term clamped to a type of ``width`` bits."""
     low, high = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed else (0, (1 << width) - 1)
     least, greatest = (z3().BitVecVal(bound, term.size()) for bound in (low, high))
-    found = z3().If(term < least, least, z3().If(term > greatest, greatest, term))
-    return z3().Extract(width - 1, 0, found)
+    clamped = z3().If(term < least, least, z3().If(term > greatest, greatest, term))
+    return z3().Extract(width - 1, 0, clamped)
 
 
 def _saturated(rule: Callable[[Any, Any], Any]) -> Callable[[bool, Any, Any], Any]:
@@ -171,10 +171,10 @@ def _ones(term: Any) -> Any:
 
 def _leading(term: Any) -> Any:
     width = term.size()
-    found = z3().BitVecVal(width, width)
+    count = z3().BitVecVal(width, width)
     for place in range(width):
-        found = z3().If(z3().Extract(place, place, term) == 1, z3().BitVecVal(width - 1 - place, width), found)
-    return found
+        count = z3().If(z3().Extract(place, place, term) == 1, z3().BitVecVal(width - 1 - place, width), count)
+    return count
 
 
 def _reversed(term: Any) -> Any:

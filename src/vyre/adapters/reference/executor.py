@@ -127,13 +127,13 @@ class ReferencePipeline:
 
     def launch(self, input_nbytes: tuple[int, ...]) -> Launch:
         """Returns the launch for inputs of these lengths."""
-        found = self._launches.get(input_nbytes)
-        if found is None:
-            found = resolve_launch(self._program, input_nbytes, self._config, self._limits)
+        launch = self._launches.get(input_nbytes)
+        if launch is None:
+            launch = resolve_launch(self._program, input_nbytes, self._config, self._limits)
             if len(self._launches) >= LAUNCHES:
                 self._launches.clear()
-            self._launches[input_nbytes] = found
-        return found
+            self._launches[input_nbytes] = launch
+        return launch
 
     def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
         """Runs once; on an error ``outputs`` is cleared."""

@@ -56,19 +56,19 @@ class ReferenceMemory(HostMemory):
 
     def grid_sync(self, step: ResidentStep, /) -> GridSyncInputs:
         """Implements ``LoopSupport.grid_sync``: the parts between barriers run one after the other."""
-        found = self.resolve(step)
-        pipeline, _ = self._executor.pipeline(step.program, found.sized)
-        return GridSyncInputs(False, prod(pipeline.launch(found.input_nbytes).grid), 0, 0)
+        resolved = self.resolve(step)
+        pipeline, _ = self._executor.pipeline(step.program, resolved.sized)
+        return GridSyncInputs(False, prod(pipeline.launch(resolved.input_nbytes).grid), 0, 0)
 
     def _step(self, step: ResidentStep) -> None:
-        found = self.resolve(step)
-        pipeline, _ = self._executor.pipeline(step.program, found.sized)
-        launch = pipeline.launch(found.input_nbytes)
-        found.check(launch)
+        resolved = self.resolve(step)
+        pipeline, _ = self._executor.pipeline(step.program, resolved.sized)
+        launch = pipeline.launch(resolved.input_nbytes)
+        resolved.check(launch)
         memory: dict[str, npt.NDArray[np.uint8]] = {}
-        for binding, data, nbytes in zip(found.plan.bindings, arrays_of(found), launch.nbytes, strict=True):
+        for binding, data, nbytes in zip(resolved.plan.bindings, arrays_of(resolved), launch.nbytes, strict=True):
             memory[binding.buffer.name] = aligned(data[:nbytes], binding.element_size)  # copies host bytes only
             if binding.input_index is None:
                 memory[binding.buffer.name].fill(0)
-        with turn_of(counted_buffers(step.program, found)) or nullcontext():
+        with turn_of(counted_buffers(step.program, resolved)) or nullcontext():
             pipeline.run(memory, launch)

@@ -179,10 +179,10 @@ class RaceTracer:
                 return
 
 
-def _list_first(found: dict[tuple[str, int], DataRace], race: DataRace) -> None:
+def _list_first(races: dict[tuple[str, int], DataRace], race: DataRace) -> None:
     """Adds the first race of each element, up to ``LISTED``."""
-    if len(found) < LISTED:
-        found.setdefault((race.buffer, race.element), race)
+    if len(races) < LISTED:
+        races.setdefault((race.buffer, race.element), race)
 
 
 class RaceCheckKernel:

@@ -80,10 +80,10 @@ def launch_id(kind: IdKind, axis: int) -> Evaluate:
 
 def _subgroups(lanes: Lanes, values: Values) -> dict[int, dict[int, int]]:
     """Returns values by subgroup and lane of the subgroup."""
-    found: dict[int, dict[int, int]] = {}
+    subgroups: dict[int, dict[int, int]] = {}
     for lane, value in zip(lanes, values, strict=True):
-        found.setdefault(lane // WIDTH, {})[lane % WIDTH] = value
-    return found
+        subgroups.setdefault(lane // WIDTH, {})[lane % WIDTH] = value
+    return subgroups
 
 
 def subgroup_reduce(row: SubgroupRow, operand: Evaluate, dtype: ScalarType) -> Evaluate:

@@ -101,10 +101,10 @@ class Workgroup:
 
     def private_buffer(self, name: str, lane: int) -> ElementBuffer:
         """Returns the memory of a lane for a private buffer, zeros when the lane uses it first."""
-        found = self.private.get((name, lane))
-        if found is None:
-            found = self.private[name, lane] = self.zeros(name)
-        return found
+        buffer = self.private.get((name, lane))
+        if buffer is None:
+            buffer = self.private[name, lane] = self.zeros(name)
+        return buffer
 
     def local_id(self, lane: int) -> Dim3:
         """Returns the local id of a lane along x, y, z."""

@@ -100,14 +100,14 @@ class _Watch:
         try:
             began = telemetry.now_ns()
             if self._ranges is None:
-                found = work()
+                result = work()
             else:
                 with self._ranges(f"vyre.dispatch {name}"):
-                    found = work()
+                    result = work()
             taken = telemetry.now_ns() - began
             telemetry.count("vyre.dispatches", backend=backend, program=name, way=way)
             telemetry.observe("vyre.dispatch.seconds", taken / 1e9, backend=backend, program=name, way=way)
-            return found
+            return result
         except BackendError as error:
             telemetry.failed(error, backend, name)
             raise
@@ -233,11 +233,11 @@ class _Compiler:
         """Implements ``PipelineCompiler.compile``."""
         watch = self._watch
         began = watch.telemetry.now_ns()
-        made = self._inner.compile(program, config)
+        compiled = self._inner.compile(program, config)
         seconds = (watch.telemetry.now_ns() - began) / 1e9
-        watch.telemetry.observe("vyre.compile.seconds", seconds, backend=watch.backend, cache=made.cache.value)
-        kind = _Preparable if is_preparable(type(made.pipeline)) else _Counted
-        return made._replace(pipeline=kind(made.pipeline, program, config, watch))
+        watch.telemetry.observe("vyre.compile.seconds", seconds, backend=watch.backend, cache=compiled.cache.value)
+        kind = _Preparable if is_preparable(type(compiled.pipeline)) else _Counted
+        return compiled._replace(pipeline=kind(compiled.pipeline, program, config, watch))
 
     def cache_counters(self) -> CacheCounters:
         """Implements ``PipelineCompiler.cache_counters``."""

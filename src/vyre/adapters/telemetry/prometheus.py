@@ -146,12 +146,12 @@ class PrometheusTelemetry:
         with self._lock, sealed:
             series = self._times.setdefault(name, {})
             key = _key(series, labels)
-            found = series.get(key)
-            if found is None:
-                found = series[key] = _Histogram(len(self._bounds) + 1)
-            found.buckets[place] += 1
-            found.sum += seconds
-            found.total += 1
+            histogram = series.get(key)
+            if histogram is None:
+                histogram = series[key] = _Histogram(len(self._bounds) + 1)
+            histogram.buckets[place] += 1
+            histogram.sum += seconds
+            histogram.total += 1
 
     def event(self, name: str, /, *, level: str = "info", **fields: object) -> None:
         """Implements ``Telemetry.event``: events are counted by name and level."""
@@ -177,9 +177,9 @@ class PrometheusTelemetry:
             for name, times in sorted(self._times.items()):
                 names = _label_names(times)
                 histogram = HistogramMetricFamily(_metric(name), _help(name), labels=names)
-                for key, found in sorted(times.items()):
-                    rows = [(_bound(bound), float(total)) for bound, total in self._cumulated(found)]
-                    histogram.add_metric(_values(names, key), rows, found.sum)
+                for key, sampled in sorted(times.items()):
+                    rows = [(_bound(bound), float(total)) for bound, total in self._cumulated(sampled)]
+                    histogram.add_metric(_values(names, key), rows, sampled.sum)
                 families.append(histogram)
             ratios = self._ratios()
             if ratios:
@@ -198,16 +198,16 @@ class PrometheusTelemetry:
         for name, times in sorted(self._times.items()):
             metric = _metric(name)
             yield from head(metric, "histogram", _help(name))
-            for key, found in sorted(times.items()):
-                for bound, total in self._cumulated(found):
+            for key, histogram in sorted(times.items()):
+                for bound, total in self._cumulated(histogram):
                     yield f"{metric}_bucket{_shown((*key, ('le', _bound(bound))))} {total}"
-                yield f"{metric}_sum{_shown(key)} {found.sum!r}"
-                yield f"{metric}_count{_shown(key)} {found.total}"
+                yield f"{metric}_sum{_shown(key)} {histogram.sum!r}"
+                yield f"{metric}_count{_shown(key)} {histogram.total}"
         yield from ratio_lines(self._ratios())
 
-    def _cumulated(self, found: _Histogram) -> Iterator[tuple[float, int]]:
+    def _cumulated(self, histogram: _Histogram) -> Iterator[tuple[float, int]]:
         total = 0
-        for bound, times in zip((*self._bounds, float("inf")), found.buckets, strict=True):
+        for bound, times in zip((*self._bounds, float("inf")), histogram.buckets, strict=True):
             total += times
             yield bound, total
 
@@ -230,11 +230,11 @@ def ratios(**counts: tuple[int, int]) -> dict[str, Ratio]:
     return {name: Ratio(hits, hits + misses) for name, (hits, misses) in counts.items() if hits + misses}
 
 
-def ratio_lines(found: Mapping[str, Ratio], labels: Labels = ()) -> Iterator[str]:
+def ratio_lines(shares: Mapping[str, Ratio], labels: Labels = ()) -> Iterator[str]:
     """Yields the lines of the share of hits of caches."""
-    if found:
+    if shares:
         yield from head(RATIO, "gauge", RATIO_HELP)
-    for name, ratio in found.items():
+    for name, ratio in shares.items():
         yield f"{RATIO}{_shown((*labels, ('cache', name)))} {ratio.hits / ratio.lookups!r}"
 
 

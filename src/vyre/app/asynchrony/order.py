@@ -25,14 +25,14 @@ def accesses_to(uses: Iterable[tuple[ResidentBuffer, bool]]) -> Accesses:
     """Returns the accesses of an operation that uses these buffers; the second member says whether it writes them."""
     from vyre.policies.concurrency.hazards import WHOLE, Access, AccessMode
 
-    found: list[Access] = []
+    accesses: list[Access] = []
     for buffer, is_written in uses:
         mode = AccessMode.READ_WRITE if is_written else AccessMode.READ
         if buffer.shares_memory:
-            found.append(Access(_FOREIGN, mode, WHOLE))
+            accesses.append(Access(_FOREIGN, mode, WHOLE))
         elif buffer.nbytes:
-            found.append(Access(id(buffer.root), mode, ((buffer.offset, buffer.offset + buffer.nbytes),)))
-    return tuple(found)
+            accesses.append(Access(id(buffer.root), mode, ((buffer.offset, buffer.offset + buffer.nbytes),)))
+    return tuple(accesses)
 
 
 class Operation:

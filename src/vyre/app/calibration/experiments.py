@@ -38,9 +38,9 @@ class Line(NamedTuple):
             (small, large), (less, more) = self.sizes, times
             whole = (less * large - more * small) // (large - small)
             part = (more - less) * self.unit // (large - small)
-        for name, found in ((self.whole, whole), (self.part, part)):
+        for name, ns in ((self.whole, whole), (self.part, part)):
             if name is not None:
-                yield name, max(0, found)
+                yield name, max(0, ns)
 
 
 LINES: Final = (
@@ -69,15 +69,15 @@ def take_samples(probe: CostProbe, rounds: int, warm_up: int) -> Samples:
     The first ``warm_up`` rounds are dropped: in them memory is faulted in, code is loaded and graphs are recorded.
     """
     lines = [line for line in LINES if line.experiment in probe.experiments]
-    found: Samples = {}
+    samples: Samples = {}
     whole = warm_up + rounds
     with probe.measuring() as timed, progress("measuring launch costs", whole) as step:
         for number in range(whole):
             for name, sample in one_round(timed, lines, backwards=number % 2 == 1):
                 if number >= warm_up:
-                    found.setdefault(name, []).append(sample)
+                    samples.setdefault(name, []).append(sample)
             step("")
-    return found
+    return samples
 
 
 def one_round(timed: ExperimentTimer, lines: Sequence[Line], *, backwards: bool = False) -> Iterator[tuple[str, int]]:

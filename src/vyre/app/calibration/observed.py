@@ -34,9 +34,9 @@ def kernel_times(pipelines: Iterable[Pipeline], gap: Measured | None, provenance
         samples.setdefault(pipeline.id, []).extend(ns // launches for ns, launches in times if ns is not None)
     off = _median(gap)
     return {
-        name: KernelTime(name, of_samples([max(0, ns - off) for ns in found], provenance))
-        for name, found in samples.items()
-        if len(found) >= LEAST_SAMPLES
+        name: KernelTime(name, of_samples([max(0, ns - off) for ns in seen], provenance))
+        for name, seen in samples.items()
+        if len(seen) >= LEAST_SAMPLES
     }
 
 

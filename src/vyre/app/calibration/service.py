@@ -135,15 +135,15 @@ class CalibrationService:
         if path is not None:
             from vyre.adapters.disk.cost_store import costs_of_file
 
-            found: LaunchCosts | None = costs_of_file(path)
+            costs: LaunchCosts | None = costs_of_file(path)
         else:
-            found = self._taken or self._load(source)
-        if found is None:
+            costs = self._taken or self._load(source)
+        if costs is None:
             raise UnusableCosts(
                 f"no launch costs are known of {source}", fix="measure them with session.calibrate() or vyre calibrate."
             )
-        check_usable(found, source, self._now_s(), max_age_s)
-        return found
+        check_usable(costs, source, self._now_s(), max_age_s)
+        return costs
 
     def known(self, path: Path | None = None, max_age_s: int = MAX_AGE_S, *, assume: bool = True) -> KnownCosts:
         """Implements ``Session.launch_costs``.
@@ -211,18 +211,18 @@ class CalibrationService:
     def _corrected(self, costs: LaunchCosts, seen: Iterable[Observed]) -> tuple[CostCorrected, ...]:
         """Returns corrections of costs that differ from observations, or exceed a time that contains them."""
         known, provenance = costs.known(), _provenance(self._lease.backend)
-        found = [
+        verdicts = [
             decide(self._sink, judge_cost, CostSamples(cost, known.get(cost), times, provenance, bounds))
             for cost, times, bounds in seen
             if times
         ]
-        return tuple(verdict for verdict in found if isinstance(verdict, CostCorrected))
+        return tuple(verdict for verdict in verdicts if isinstance(verdict, CostCorrected))
 
     # ---- measuring
     def _costs(self, samples: Samples, before: LaunchCosts | None) -> LaunchCosts:
         """Returns the new measurements; of the older costs only times of kernels that did not run here are kept."""
         provenance = _provenance(self._lease.backend)
-        values: dict[str, Any] = {name: of_samples(found, provenance) for name, found in samples.items()}
+        values: dict[str, Any] = {name: of_samples(times, provenance) for name, times in samples.items()}
         costs = LaunchCosts(self.source, self._now_s(), **values)
         new = kernel_times(self._pipelines(), costs.launch_gap, provenance)
         old = before or LaunchCosts(costs.source, 0)

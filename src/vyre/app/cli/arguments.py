@@ -35,15 +35,15 @@ def pairs(options: Iterable[str], flag: str) -> dict[str, str]:
     """Returns ``name=value`` options by name; raises ``InvalidConfig`` for anything else, and for a name given
     twice.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for option in options:
         name, equals, value = option.partition("=")
         if not name or not equals:
             raise InvalidConfig(f"{flag} {option!r} is not name=value", fix=f"write {flag} name=value.")
-        if name in found:
+        if name in values:
             raise InvalidConfig(f"{flag} gives `{name}` twice", fix="give it once.")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def checks_races(check: str | None) -> bool:
@@ -56,21 +56,21 @@ def checks_races(check: str | None) -> bool:
 def inputs(options: Iterable[str], program: Signature) -> dict[str, Any]:
     """Returns arguments by buffer name: ``@file`` is read, anything else is a literal of the buffer's type."""
     takes = {b.name: b for b in inputs_of(program.abi_buffers)}
-    given = pairs(options, "--in")
-    for name in given:
+    texts = pairs(options, "--in")
+    for name in texts:
         if name not in takes:
             raise InvalidInput(f"--in: `{name}` is no input", fix=f"the inputs are {', '.join(takes) or 'none'}.")
-    return {name: _input(takes[name], text) for name, text in given.items()}
+    return {name: _input(takes[name], text) for name, text in texts.items()}
 
 
-def expect_inputs(given: Collection[str], program: Signature) -> None:
+def expect_inputs(names: Collection[str], program: Signature) -> None:
     """Raises ``InvalidInput`` if an input of the program is not given."""
-    expect_all(given, {b.name: b.is_push for b in inputs_of(program.abi_buffers)})
+    expect_all(names, {b.name: b.is_push for b in inputs_of(program.abi_buffers)})
 
 
-def expect_all(given: Collection[str], takes: Mapping[str, bool]) -> None:
+def expect_all(passed: Collection[str], takes: Mapping[str, bool]) -> None:
     """Raises ``InvalidInput`` if an input is not given.  ``takes`` says for each whether it is a number."""
-    missing = [name for name in takes if name not in given]
+    missing = [name for name in takes if name not in passed]
     if missing:
         names = ", ".join(f"`{name}`" for name in missing)
         options = " ".join(f"--in {name}={'NUMBER' if takes[name] else '@FILE'}" for name in missing)
@@ -88,12 +88,12 @@ def argument(name: str, text: str, element: ScalarType | None, *, is_number: boo
     """
     if element is not None:
         kind = MemoryKind.PUSH if is_number else MemoryKind.GLOBAL
-        found = _input(Buffer(name, 0, Access.READ_WRITE, element, kind=kind), text)
-        return np.frombuffer(found, host_dtype(element)) if isinstance(found, bytes) else found
+        value = _input(Buffer(name, 0, Access.READ_WRITE, element, kind=kind), text)
+        return np.frombuffer(value, host_dtype(element)) if isinstance(value, bytes) else value
     if text.startswith("@"):
-        found = _file(name, Path(text[1:]))
-        if not isinstance(found, bytes):
-            return found
+        value = _file(name, Path(text[1:]))
+        if not isinstance(value, bytes):
+            return value
     elif is_number:
         return _number(text, f"--in {name}")
     raise InvalidInput(
@@ -110,11 +110,11 @@ def constant(text: str, where: str) -> int | float | bool:
 def outputs(options: Iterable[str], program: Signature) -> dict[str, Path]:
     """Returns files by output name."""
     returned = [b.name for b in outputs_of(program.abi_buffers)]
-    given = pairs(options, "--out")
-    for name in given:
+    texts = pairs(options, "--out")
+    for name in texts:
         if name not in returned:
             raise InvalidInput(f"--out: `{name}` is no output", fix=f"the outputs are {', '.join(returned) or 'none'}.")
-    targets = {name: Path(text) for name, text in given.items()}
+    targets = {name: Path(text) for name, text in texts.items()}
     if len({os.path.realpath(path) for path in targets.values()}) < len(targets):
         raise InvalidConfig("--out names one file for two outputs", fix="give each output a file of its own.")
     return targets
@@ -137,13 +137,13 @@ def constants(options: Iterable[str]) -> dict[str, int | float | bool] | None:
 
 def counts(options: Iterable[str]) -> dict[str, int] | None:
     """Returns the element counts of ``--size``."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for name, value in pairs(options, "--size").items():
         count = _number(value, f"--size {name}")
         if type(count) is not int:
             raise InvalidConfig(f"--size {name}={value} is no count", fix="give a number of elements.")
-        found[name] = count
-    return found or None
+        sizes[name] = count
+    return sizes or None
 
 
 def _input(buffer: Buffer, text: str) -> Any:

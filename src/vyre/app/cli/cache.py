@@ -42,8 +42,8 @@ def path(directory: Directory = None, as_json: AsJson = False) -> int:
     if as_json:
         report.put_json({"directory": str(settings.directory), "layers": [str(layer) for layer in settings.layers]})
         return Exit.OK
-    for found in (settings.directory, *settings.layers):
-        put(str(found))
+    for layer in (settings.directory, *settings.layers):
+        put(str(layer))
     return Exit.OK
 
 
@@ -105,17 +105,17 @@ def verify(directory: Directory = None, as_json: AsJson = False) -> int:
     """Read and check every entry; damaged ones are moved to quarantine, and the exit code is 1."""
     settings = _settings(directory)
     checked = [
-        (root, found)
+        (root, check)
         for root in (settings.directory, *settings.layers)
-        for found in inventory.verify(_opened_at(root), repair=root == settings.directory)
+        for check in inventory.verify(_opened_at(root), repair=root == settings.directory)
     ]
-    bad = [(root, found) for root, found in checked if found.problem is not None]
+    bad = [(root, check) for root, check in checked if check.problem is not None]
     if as_json:
-        problems = [{"directory": str(root), "entry": found.path, "problem": found.problem} for root, found in bad]
+        problems = [{"directory": str(root), "entry": check.path, "problem": check.problem} for root, check in bad]
         report.put_json({"checked": len(checked), "problems": problems})
     else:
-        for root, found in bad:
-            put(f"{root}: {found.path}: {found.problem}")
+        for root, check in bad:
+            put(f"{root}: {check.path}: {check.problem}")
         put(f"{len(checked)} entries, {len(bad)} of them bad")
     return Exit.WRONG if bad else Exit.OK
 

@@ -34,12 +34,12 @@ def invalidate(
 ) -> int:
     """Remove entries that depend on any of these, and say why; exit code 1 if an entry could not be removed."""
     invalid = Invalid(key=key, program=_program(program), driver=driver, tool=tool, emitter=emitter, target=target)
-    found = invalidate_store(opened_store(directory), invalid, dry_run=dry_run)
+    outcome = invalidate_store(opened_store(directory), invalid, dry_run=dry_run)
     if as_json:
-        report.put_json(_document(found))
+        report.put_json(_document(outcome))
     else:
-        _print(found)
-    return Exit.WRONG if found.failed else Exit.OK
+        _print(outcome)
+    return Exit.WRONG if outcome.failed else Exit.OK
 
 
 def _program(named: str | None) -> Program | str | None:
@@ -52,31 +52,31 @@ def _program(named: str | None) -> Program | str | None:
     return load(path).program if path.suffix or exists(path) else named
 
 
-def _print(found: InvalidationReport) -> None:
-    went = "would go" if found.dry_run else "removed"
-    if found.removed or found.failed:
+def _print(outcome: InvalidationReport) -> None:
+    went = "would go" if outcome.dry_run else "removed"
+    if outcome.removed or outcome.failed:
         rows = report.table("", "kind", "program", "bytes", "why")
-        for entry in found.removed:
+        for entry in outcome.removed:
             report.add_row(rows, went, *_cells(entry))
-        for entry in found.failed:
+        for entry in outcome.failed:
             report.add_row(rows, f"kept in {entry.layer}" if entry.layer else "not removed", *_cells(entry))
         report.put_table(rows)
-    verb = "would remove" if found.dry_run else "removed"
-    failed = f"; {len(found.failed)} cannot be removed" if found.failed else ""
-    put(f"{verb} {len(found.removed)} entries, {found.nbytes} bytes{failed}; {found.kept} stay")
+    verb = "would remove" if outcome.dry_run else "removed"
+    failed = f"; {len(outcome.failed)} cannot be removed" if outcome.failed else ""
+    put(f"{verb} {len(outcome.removed)} entries, {outcome.nbytes} bytes{failed}; {outcome.kept} stay")
 
 
 def _cells(entry: InvalidEntry) -> tuple[str, ...]:
     return entry.key.kind.value, entry.key.program.hex()[:DIGITS], str(entry.nbytes), entry.why
 
 
-def _document(found: InvalidationReport) -> dict[str, object]:
+def _document(outcome: InvalidationReport) -> dict[str, object]:
     return {
-        "dry_run": found.dry_run,
-        "removed": [_entry(entry) for entry in found.removed],
-        "failed": [{**_entry(entry), "layer": entry.layer or None} for entry in found.failed],
-        "kept": found.kept,
-        "bytes": found.nbytes,
+        "dry_run": outcome.dry_run,
+        "removed": [_entry(entry) for entry in outcome.removed],
+        "failed": [{**_entry(entry), "layer": entry.layer or None} for entry in outcome.failed],
+        "kept": outcome.kept,
+        "bytes": outcome.nbytes,
     }
 
 

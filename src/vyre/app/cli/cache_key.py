@@ -25,7 +25,7 @@ def key(
     """Print the fields of the keys of a program's stored code, and their digests; options as for `vyre emit`."""
     from vyre.app.emission import emission_keys
 
-    found = emission_keys(
+    keys = emission_keys(
         load_valid(program).program,
         target=target,
         assume=assume.split(",") if assume else (),
@@ -33,7 +33,7 @@ def key(
         spec=arguments.constants(spec),
         form=form,
     )
-    documents = [_document(each) for each in found]
+    documents = [_document(each) for each in keys]
     if as_json:
         report.put_json(documents[0] if len(documents) == 1 else {"keys": documents})
         return Exit.OK
@@ -47,10 +47,10 @@ def key(
     return Exit.OK
 
 
-def _document(found: ArtifactKey) -> dict[str, Any]:
+def _document(artifact: ArtifactKey) -> dict[str, Any]:
     """Returns the fields by name, the digest last; bytes are hexadecimal, facts and constants by name."""
-    document = {name: _value(name, getattr(found, name)) for name in FIELDS}
-    return {**document, "digest": found.digest.hex()}
+    document = {name: _value(name, getattr(artifact, name)) for name in FIELDS}
+    return {**document, "digest": artifact.digest.hex()}
 
 
 def _value(name: str, value: Any) -> Any:

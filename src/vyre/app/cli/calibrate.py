@@ -28,18 +28,18 @@ def calibrate(
 ) -> int:
     """Measure what launches, graphs and copies cost on this device, and store it for planning."""
     with open_session(backend, cache=store) as session, report.progress(f"measuring launch costs on {session.backend}"):
-        found = session.calibrate(rounds=rounds)
+        known = session.calibrate(rounds=rounds)
     if out is not None:
-        write_files({out: (to_text(found.costs) + "\n").encode()})
+        write_files({out: (to_text(known.costs) + "\n").encode()})
     if as_json:
-        report.put_json(_document(found))
+        report.put_json(_document(known))
         return Exit.OK
-    _print(found.costs)
-    for verdict in found.corrected:
+    _print(known.costs)
+    for verdict in known.corrected:
         put(f"changed: {verdict.why}")
-    if found.provenance is Provenance.EMULATED:
+    if known.provenance is Provenance.EMULATED:
         put("nothing was measured: these are times of an emulator, which say nothing about a GPU")
-    put(found.why)
+    put(known.why)
     if out is not None:
         put(f"wrote {one_line(str(out))}")
     return Exit.OK
@@ -61,11 +61,11 @@ def _cells(cost: Measured | None) -> tuple[str, ...]:
     return *(f"{ns / 1e3:.3f} us" for ns in times), str(cost.count), cost.provenance.value
 
 
-def _document(found: KnownCosts) -> dict[str, Any]:
+def _document(known: KnownCosts) -> dict[str, Any]:
     return {
-        **to_json(found.costs),
-        "provenance": None if found.provenance is None else found.provenance.value,
-        "corrected": [str(verdict.why) for verdict in found.corrected],
-        "kept": found.problem is None,
-        "why": found.why,
+        **to_json(known.costs),
+        "provenance": None if known.provenance is None else known.provenance.value,
+        "corrected": [str(verdict.why) for verdict in known.corrected],
+        "kept": known.problem is None,
+        "why": known.why,
     }

@@ -33,7 +33,7 @@ class Call(NamedTuple):
     shapes: Mapping[str, tuple[int, ...]] = {}
 
 
-def call_of(named: Path, given: list[str], sizes: list[str]) -> Call:
+def call_of(named: Path, texts: list[str], sizes: list[str]) -> Call:
     """Returns the call that the options ``--in`` and ``--size`` describe.
 
     Raises ``InvalidSource``, ``UnreadableFile``, ``InvalidConfig`` and ``InvalidInput``.
@@ -44,21 +44,21 @@ def call_of(named: Path, given: list[str], sizes: list[str]) -> Call:
         from vyre.app.cli.python_files import held
         from vyre.app.kernels.kernel import Kernel
 
-        found = held(target)
-        if isinstance(found, Kernel):
-            return _of_kernel(found, target, given, counts)
+        source = held(target)
+        if isinstance(source, Kernel):
+            return _of_kernel(source, target, texts, counts)
     program = load_valid(named).program
-    return Call(program, arguments.inputs(given, program), counts)
+    return Call(program, arguments.inputs(texts, program), counts)
 
 
-def _of_kernel(kernel: Kernel[...], target: Target, given: list[str], counts: dict[str, int] | None) -> Call:
+def _of_kernel(kernel: Kernel[...], target: Target, options: list[str], counts: dict[str, int] | None) -> Call:
     from vyre.app.cli.python_files import specialized
     from vyre.app.kernels.arguments import is_output
     from vyre.domain.frontend.annotations import ArrayType, StaticType
     from vyre.domain.ir.types import ScalarType
 
     meaning = kernel.arguments
-    texts = arguments.pairs(given, "--in")
+    texts = arguments.pairs(options, "--in")
     takes = {one.name: one for one in meaning.parameters if not is_output(one)}
     for name in texts:
         if name not in takes:

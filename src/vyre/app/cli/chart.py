@@ -53,10 +53,10 @@ def chart(sizes: Sequence[int], curves: Sequence[Curve], width: int, *, ascii_on
 
 def marks(names: Sequence[str]) -> Mapping[str, str]:
     """Returns for each name the first of its letters that no earlier name uses."""
-    found: dict[str, str] = {}
+    letters: dict[str, str] = {}
     for name in names:
-        found[name] = next((letter for letter in f"{name}*" if letter not in found.values()), "*")
-    return found
+        letters[name] = next((letter for letter in f"{name}*" if letter not in letters.values()), "*")
+    return letters
 
 
 def _columns(sizes: Sequence[int], columns: int) -> list[int]:
@@ -70,11 +70,11 @@ def _place(value: float, low: float, high: float, places: int) -> int:
 
 def _line(columns: Sequence[int], rows: Sequence[int]) -> list[tuple[int, int]]:
     """Returns every column between the first and the last, with the interpolated row."""
-    found = []
+    points = []
     for (left, below), (right, above) in zip(
         zip(columns, rows, strict=True), zip(columns[1:], rows[1:], strict=True), strict=False
     ):
         for column in range(left, right + 1):
             share = 0 if right == left else (column - left) / (right - left)
-            found.append((column, round(below + share * (above - below))))
-    return found
+            points.append((column, round(below + share * (above - below))))
+    return points

@@ -97,13 +97,13 @@ def _application(args: list[str]) -> typer.Typer:
     app.callback()(_vyre)
     for name in args[:1] if args[:1] and args[0] in _MODULES else _MODULES:
         home = _MODULES[name]
-        found = getattr(import_module(home if "." in home else f"{__package__}.{home}"), name)
-        if isinstance(found, typer.Typer):
-            for command in found.registered_commands:
+        loaded = getattr(import_module(home if "." in home else f"{__package__}.{home}"), name)
+        if isinstance(loaded, typer.Typer):
+            for command in loaded.registered_commands:
                 command.epilog = _EPILOG
-            app.add_typer(found, epilog=_EPILOG)
+            app.add_typer(loaded, epilog=_EPILOG)
         else:
-            app.command(epilog=_EPILOG)(found)
+            app.command(epilog=_EPILOG)(loaded)
     return app
 
 
@@ -113,14 +113,14 @@ def without_colours(args: list[str]) -> list[str]:
     Raises ``InvalidConfig`` for another word.
     """
     left: list[str] = []
-    given = iter(args)
-    for arg in given:
+    rest = iter(args)
+    for arg in rest:
         if arg == "--":
-            return [*left, arg, *given]
+            return [*left, arg, *rest]
         if arg != "--color" and not arg.startswith("--color="):
             left.append(arg)
             continue
-        when = next(given, "") if arg == "--color" else arg.partition("=")[2]
+        when = next(rest, "") if arg == "--color" else arg.partition("=")[2]
         if when not in (words := [each.value for each in Colours]):
             raise InvalidConfig(f"--color {when!r} is no setting of colours", fix=f"use one of {', '.join(words)}.")
         COLOURS.set(Colours(when))

@@ -43,20 +43,20 @@ def _group() -> None:
 
 @dialects.command("list")
 def list_operations(
-    names: Annotated[list[str] | None, typer.Argument(help="Dialects or operations; default: all dialects.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Dialects or listed; default: all dialects.")] = None,
     as_json: AsJson = False,
 ) -> int:
-    """List dialects and their operations: those of the language, of packages and of VYRE_DIALECT_PATH."""
+    """List dialects and their listed: those of the language, of packages and of VYRE_DIALECT_PATH."""
     from vyre.app.dialects.current import dialect_registry
 
     snapshot = dialect_registry().snapshot
     wanted = names or list(snapshot.dialects)
-    found = [each for name in wanted for each in snapshot.operations_in(name) or _one(snapshot.operation(name), name)]
+    listed = [each for name in wanted for each in snapshot.operations_in(name) or _one(snapshot.operation(name), name)]
     out_of_use = {each.operation: each.note for each in snapshot.out_of_use}
-    documents = [{**_operation(each), "deprecated": out_of_use.get(each.id)} for each in found]
+    documents = [{**_operation(each), "deprecated": out_of_use.get(each.id)} for each in listed]
     problems = [each.to_json() for each in snapshot.diagnostics]
     if as_json:
-        report.put_json({"operations": documents, "diagnostics": problems})
+        report.put_json({"listed": documents, "diagnostics": problems})
         return Exit.OK
     table = report.table("operation", "version", "signature", "laws", "meaning")
     for each in documents:
@@ -108,20 +108,20 @@ def verify(
     chosen = _chosen(names or [])
     prover = _prover() if prove else None
     reports = []
-    for found in verify_laws(chosen.laws, prover):
-        reports.append(found)
-        if not as_json and (every or found.is_refused):
-            put(str(found))
+    for law_report in verify_laws(chosen.laws, prover):
+        reports.append(law_report)
+        if not as_json and (every or law_report.is_refused):
+            put(str(law_report))
     lanes = [LanesReport(law, dtype, check_lanes(law, dtype)) for law in chosen.subgroups for dtype in _types(law)]
     stated = [StatedReport(law, tuple(verify_laws(law.laws, prover))) for law in chosen.stated]
     lowerings = list(_lowerings(chosen.operations))
     if as_json:
         report.put_json(
             {
-                "laws": [_document(found) for found in reports],
-                "subgroups": [_lanes_document(found) for found in lanes],
-                "stated": [_stated_document(found) for found in stated],
-                "lowerings": [_lowering_document(found) for found in lowerings],
+                "laws": list(map(_document, reports)),
+                "subgroups": list(map(_lanes_document, lanes)),
+                "stated": list(map(_stated_document, stated)),
+                "lowerings": list(map(_lowering_document, lowerings)),
             }
         )
     else:
@@ -135,12 +135,12 @@ def verify(
         for lowering in lowerings:
             put(str(lowering))
         if lanes:
-            refused_lanes = sum(found.is_refused for found in lanes)
-            held = f"{len(lanes) - refused_lanes} hold in every lane, {refused_lanes} refused"
-            put(f"{len(chosen.subgroups)} laws of subgroup operations at {len(lanes)} types: {held}")
+            refused_lanes = sum(each.is_refused for each in lanes)
+            text = f"{len(lanes) - refused_lanes} hold in every lane, {refused_lanes} refused"
+            put(f"{len(chosen.subgroups)} laws of subgroup operations at {len(lanes)} types: {text}")
         if reports or not (lanes or stated or lowerings):
             put(_summary(len(chosen.laws), reports))
-    refused = (each.is_refused for found in (reports, lanes, stated, lowerings) for each in found)
+    refused = (each.is_refused for group in (reports, lanes, stated, lowerings) for each in group)
     return Exit.WRONG if any(refused) else Exit.OK
 
 
@@ -165,9 +165,9 @@ def _types(law: Law) -> list[ScalarType]:
     return sorted(law.types, key=lambda dtype: dtype.tag)
 
 
-def _lanes_document(found: LanesReport) -> dict[str, Any]:
-    example = None if found.example is None else str(found.example)
-    return {"law": found.law.name, "type": found.dtype.text, "refused": found.is_refused, "counterexample": example}
+def _lanes_document(lanes: LanesReport) -> dict[str, Any]:
+    example = None if lanes.example is None else str(lanes.example)
+    return {"law": lanes.law.name, "type": lanes.dtype.text, "refused": lanes.is_refused, "counterexample": example}
 
 
 class _Chosen(NamedTuple):
@@ -183,28 +183,28 @@ def _chosen(names: list[str]) -> _Chosen:
     from vyre.app.dialects.current import dialect_registry
 
     snapshot = dialect_registry().snapshot
-    found = _Chosen([], [], [], [])
+    chosen = _Chosen([], [], [], [])
     for law in LAWS:
         if not names or any(law.name == name or law.name.startswith(f"{name}.") for name in names):
-            found.laws.append(law)
+            chosen.laws.append(law)
     for of_lanes in SUBGROUP_LAWS:
         if not names or any(of_lanes.name == name or of_lanes.name.startswith(f"{name}.") for name in names):
-            found.subgroups.append(of_lanes)
+            chosen.subgroups.append(of_lanes)
     for each in snapshot.operations.values():
         operation = each.operation
         if operation.category is not Category.INTRINSIC and (
             not names or any(operation.id == name or operation.id.startswith(f"{name}.") for name in names)
         ):
-            found.operations.append(operation)
-            found.stated.extend(snapshot.laws_of(operation.id))
-    known = [*(law.name for law in (*found.laws, *found.subgroups)), *(operation.id for operation in found.operations)]
+            chosen.operations.append(operation)
+            chosen.stated.extend(snapshot.laws_of(operation.id))
+    known = [law.name for law in (*chosen.laws, *chosen.subgroups)] + [each.id for each in chosen.operations]
     for name in names:
         if not any(each == name or each.startswith(f"{name}.") for each in known):
             raise InvalidConfig(
                 f"there is no law, operation or dialect `{name}` to verify",
                 fix="see docs/laws.md for laws of the language, and `vyre dialects list` for operations.",
             )
-    return found
+    return chosen
 
 
 def _prover() -> Any:
@@ -232,51 +232,51 @@ def _lowerings(operations: list[Operation]) -> Iterator[LoweringReport]:
 
 
 def _summary(laws: int, reports: list[LawReport]) -> str:
-    refused = sum(found.is_refused for found in reports)
-    answers = [found.proof.answer for found in reports if found.proof is not None]
+    refused = sum(each.is_refused for each in reports)
+    answers = [each.proof.answer for each in reports if each.proof is not None]
     proved = f", {answers.count(Answer.PROVED)} proved" if answers else ""
     return (
         f"{laws} laws of the language at {len(reports)} types: {len(reports) - refused} hold{proved}, {refused} refused"
     )
 
 
-def _stated_document(found: StatedReport) -> dict[str, Any]:
+def _stated_document(stated: StatedReport) -> dict[str, Any]:
     return {
-        "law": found.law.name,
-        "operation": found.law.operation,
-        "text": found.law.text,
-        "refused": found.is_refused,
-        "rewrites": found.rewrites,
-        "unchecked": found.law.unchecked or None,
-        "types": [_document(each) for each in found.reports],
-        "diagnostic": None if found.diagnostic is None else found.diagnostic.to_json(),
+        "stated": stated.law.name,
+        "operation": stated.law.operation,
+        "text": stated.law.text,
+        "refused": stated.is_refused,
+        "rewrites": stated.rewrites,
+        "unchecked": stated.law.unchecked or None,
+        "types": [_document(each) for each in stated.reports],
+        "diagnostic": None if stated.diagnostic is None else stated.diagnostic.to_json(),
     }
 
 
-def _lowering_document(found: LoweringReport) -> dict[str, Any]:
-    verdict = found.verdict
+def _lowering_document(lowering: LoweringReport) -> dict[str, Any]:
+    verdict = lowering.verdict
     return {
-        "operation": found.operation,
-        "backend": found.backend,
-        "refused": found.is_refused,
-        "problem": found.problem or None,
+        "operation": lowering.operation,
+        "backend": lowering.backend,
+        "refused": lowering.is_refused,
+        "problem": lowering.problem or None,
         "cases": None if verdict is None else verdict.cases,
         "exhaustive": None if verdict is None else verdict.is_exhaustive,
         "version": None if verdict is None else verdict.key.version,
-        "verdict": str(found),
+        "verdict": str(lowering),
     }
 
 
-def _document(found: LawReport) -> dict[str, Any]:
-    verdict, proof = found.verdict, found.proof
+def _document(checked: LawReport) -> dict[str, Any]:
+    verdict, proof = checked.verdict, checked.proof
     counterexample = verdict.counterexample
     return {
-        "law": verdict.law.name,
+        "checked": verdict.law.name,
         "type": verdict.dtype.text,
         "before": verdict.law.before,
         "after": verdict.law.after,
         "where": verdict.law.where,
-        "refused": found.is_refused,
+        "refused": checked.is_refused,
         "counterexample": None if counterexample is None else str(counterexample),
         "trials": [trial._asdict() for trial in verdict.trials],
         "pure": sorted(verdict.use.pure),

@@ -80,8 +80,8 @@ def _package(name: str, *, required: bool) -> Finding:
 def _environment() -> list[Finding]:
     environment = WIRING.get().environment()
     names: tuple[str, ...] = getattr(environment, "names", tuple)()  # others than that of the process may list none
-    found = [(name, environment.get(name)) for name in names if name.startswith("VYRE_")]
-    return [Finding(name, True, value) for name, value in found if value is not None]
+    values = [(name, environment.get(name)) for name in names if name.startswith("VYRE_")]
+    return [Finding(name, True, value) for name, value in values if value is not None]
 
 
 def device_facts(registration: BackendRegistration) -> list[Finding]:
@@ -89,11 +89,11 @@ def device_facts(registration: BackendRegistration) -> list[Finding]:
     if registration.facts is None:
         return []
     try:
-        found = registration.facts()
+        facts = registration.facts()
     except VyreError as error:
         usable = registration.role is BackendRole.PRODUCTION
         return [Finding(f"{registration.id} device", usable, error.message, error.fix)]
-    return [Finding(f"{registration.id} {topic}", True, text) for topic, text in found.items()]
+    return [Finding(f"{registration.id} {topic}", True, text) for topic, text in facts.items()]
 
 
 def _offered(registration: BackendRegistration) -> list[Finding]:

@@ -62,7 +62,7 @@ def explain(
     loaded = load_valid(program)
     wanted = costs if costs in (None, ASSUMED_COSTS, MEASURED_COSTS) else Path(str(costs))
     with open_session(backend, optimizer=optimizer) as session:
-        found = session.explain(
+        explanation = session.explain(
             loaded.program,
             batch=batch,
             repeats=repeats,
@@ -70,44 +70,45 @@ def explain(
             kernel_time_ns=kernel_time,
             spec=arguments.constants(spec),
         )
-    for note in found.notes:
+    for note in explanation.notes:
         complain(f"note: {indented(note)}")
     if record is not None:
-        write_decisions(found.decisions, record)
+        write_decisions(explanation.decisions, record)
     if as_json:
-        report.put_json(_document(found))
+        report.put_json(_document(explanation))
         return Exit.OK
-    _print(found)
+    _print(explanation)
     if record is not None:
         put(f"wrote {one_line(str(record))}")
     return Exit.OK
 
 
 # ---- a program
-def _print(found: Explanation) -> None:
-    work, plan = found.inputs.workload, found.plan
-    put(f"{one_line(found.program)} on {found.backend}: {work.repeats} x {work.batch} runs of {_each(found.work)}")
+def _print(explanation: Explanation) -> None:
+    work, plan = explanation.inputs.workload, explanation.plan
+    runs = f"{work.repeats} x {work.batch} runs of {_each(explanation.work)}"
+    put(f"{one_line(explanation.program)} on {explanation.backend}: {runs}")
     rows = report.table("", "mode", "predicted", "a run", "costs", "made of")
     for quote in plan.quotes:
-        offer = found.offer(quote.mode)
+        offer = explanation.offer(quote.mode)
         shown = quote if offer is None else offer.quote
         *cells, text = _cells(shown, work.batch * work.repeats)
         text = text if offer is None else f"{text} ({offer.call})"
         report.add_row(rows, "*" if quote.mode is plan.mode else "", quote.mode.value, *cells, text)
     report.put_table(rows)
     put(f"{plan.mode.value}: {plan.why} (gain {plan.gain_ns} ns, margin {plan.margin_ns} ns)")
-    if found.others:
+    if explanation.others:
         rows = report.table("decision", "verdict", "why")
-        for answer in found.others:
+        for answer in explanation.others:
             report.add_row(rows, *answer)
         put("")
         report.put_table(rows)
-    for choice in found.lowerings:
+    for choice in explanation.lowerings:
         put(f"operation {indented(str(choice))}")
-    for result in found.passes:
+    for result in explanation.passes:
         put(f"pass {result}")
     if sys.stdout.isatty():
-        for line in _chart(found):
+        for line in _chart(explanation):
             put(line)
 
 
@@ -126,9 +127,9 @@ def _cells(quote: Quote, runs: int) -> tuple[str, str, str, str]:
     return duration(quote.total_ns), duration(quote.total_ns // runs), quote.provenance.value, terms
 
 
-def _chart(found: Explanation) -> list[str]:
+def _chart(explanation: Explanation) -> list[str]:
     """Returns a chart of the predicted time of a run in each mode, over batches up to four times as large."""
-    sizes, times = price_curves(found)
+    sizes, times = price_curves(explanation)
     mark = marks(list(times))
     curves = [Curve(mode, mark[mode], values) for mode, values in times.items()]
     ascii_only = not (sys.stdout.encoding or "ascii").startswith("utf")
@@ -136,24 +137,24 @@ def _chart(found: Explanation) -> list[str]:
     return ["", "predicted time of a run", *lines] if lines else []
 
 
-def _document(found: Explanation) -> dict[str, Any]:
+def _document(explanation: Explanation) -> dict[str, Any]:
     return {
-        "program": found.program,
-        "backend": found.backend,
-        "mode": found.plan.mode.value,
-        "why": str(found.plan.why),
-        "gain_ns": found.plan.gain_ns,
-        "margin_ns": found.plan.margin_ns,
-        "costs": found.costs,
-        "notes": list(found.notes),
-        "launches": found.work.kernels,
-        "operations": found.work.operations,
-        "modes": [_quote_json(quote) for quote in found.plan.quotes],
-        "offers": [_quote_json(offer.quote) | {"call": offer.call} for offer in found.offers],
-        "decisions": [answer._asdict() for answer in found.others],
-        "lowerings": [choice._asdict() for choice in found.lowerings],
-        "passes": [result._asdict() for result in found.passes],
-        "inputs": to_json(found.inputs),
+        "program": explanation.program,
+        "backend": explanation.backend,
+        "mode": explanation.plan.mode.value,
+        "why": str(explanation.plan.why),
+        "gain_ns": explanation.plan.gain_ns,
+        "margin_ns": explanation.plan.margin_ns,
+        "costs": explanation.costs,
+        "notes": list(explanation.notes),
+        "launches": explanation.work.kernels,
+        "operations": explanation.work.operations,
+        "modes": [_quote_json(quote) for quote in explanation.plan.quotes],
+        "offers": [_quote_json(offer.quote) | {"call": offer.call} for offer in explanation.offers],
+        "decisions": [answer._asdict() for answer in explanation.others],
+        "lowerings": [choice._asdict() for choice in explanation.lowerings],
+        "passes": [result._asdict() for result in explanation.passes],
+        "inputs": to_json(explanation.inputs),
     }
 
 
@@ -170,18 +171,18 @@ def _quote_json(quote: Quote) -> dict[str, Any]:
 
 # ---- recorded decisions
 def _replay(path: Path, *, as_json: bool) -> int:
-    found = list(replay_file(path))
-    counts = Counter(replayed.outcome for replayed in found)
+    decisions = list(replay_file(path))
+    counts = Counter(replayed.outcome for replayed in decisions)
     if as_json:
-        differing = [_replayed_json(place, each) for place, each in enumerate(found, 1) if _is_worth_telling(each)]
+        differing = [_replayed_json(place, each) for place, each in enumerate(decisions, 1) if _is_worth_telling(each)]
         counted = {outcome.value: counts[outcome] for outcome in Outcome}
-        report.put_json({"decisions": len(found), "outcomes": counted, "differing": differing})
+        report.put_json({"decisions": len(decisions), "outcomes": counted, "differing": differing})
     else:
-        for place, each in enumerate(found, 1):
+        for place, each in enumerate(decisions, 1):
             if _is_worth_telling(each):
                 _tell(place, each)
         put(", ".join(f"{counts[outcome]} {outcome.value}" for outcome in Outcome))
-    return Exit.OK if all(each.reproduced for each in found) else Exit.WRONG
+    return Exit.OK if all(each.reproduced for each in decisions) else Exit.WRONG
 
 
 def _is_worth_telling(replayed: Replayed) -> bool:

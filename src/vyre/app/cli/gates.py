@@ -46,10 +46,10 @@ def _gate(text: str) -> Gate:
     if target is not None and target.name is not None:
         from vyre.app.cli.python_files import object_of
 
-        found = object_of(target)
-        if not callable(found):
+        gate = object_of(target)
+        if not callable(gate):
             raise InvalidConfig(f"--gate {text}: the file has no such function", fix="define the gate there.")
-        return found
+        return gate
     match name:
         case "no-traps" if not equals:
             return no_traps

@@ -48,20 +48,20 @@ def optimize(
     constants = arguments.constants(spec)
     if constants:
         loaded = with_constants(loaded, spec_literals(loaded, constants))
-    found = optimize_program(loaded, passes=None if passes is None else [name for name in passes.split(",") if name])
-    checked = check_runs(loaded, found.program) if check else None
-    proof = _proof(loaded, found.program) if checked is not None and checked.ok else None
+    after = optimize_program(loaded, passes=None if passes is None else [name for name in passes.split(",") if name])
+    checked = check_runs(loaded, after.program) if check else None
+    proof = _proof(loaded, after.program) if checked is not None and checked.ok else None
     form = ProgramForm.TEXT if out is None else form_of(out)
-    content = render_program(found.program, form)
+    content = render_program(after.program, form)
     is_kept = checked is None or checked.ok
     if out is not None and is_kept:
         write_files({out: content})
     if as_json:
-        report.put_json(_document(found, checked, proof))
+        report.put_json(_document(after, checked, proof))
     elif out is None and is_kept:
         put(content.decode().removesuffix("\n"))
     if not as_json:
-        _tell(found, checked, proof, explain=explain)
+        _tell(after, checked, proof, explain=explain)
     return Exit.OK if is_kept else Exit.WRONG
 
 
@@ -75,21 +75,21 @@ def _proof(before: Program, after: Program) -> ProgramProof | None:
         return None
 
 
-def _tell(found: OptimizedProgram, checked: CheckedRuns | None, proof: ProgramProof | None, *, explain: bool) -> None:
+def _tell(after: OptimizedProgram, checked: CheckedRuns | None, proof: ProgramProof | None, *, explain: bool) -> None:
     """Writes to standard error, since standard output may hold the program."""
     if explain:
-        complain("\n".join((str(found), *found.rewrites())))
+        complain("\n".join((str(after), *after.rewrites())))
     if checked is not None:
         complain(one_line(checked.text))
     if proof is not None:
         complain(one_line(proof.text))
 
 
-def _document(found: OptimizedProgram, checked: CheckedRuns | None, proof: ProgramProof | None) -> dict[str, object]:
+def _document(after: OptimizedProgram, checked: CheckedRuns | None, proof: ProgramProof | None) -> dict[str, object]:
     document: dict[str, object] = {
-        "digest": found.program.digest.hex(),
-        "passes": [result._asdict() | {"counts": dict(result.counts)} for result in found.results],
-        "rewrites": list(found.rewrites()),
+        "digest": after.program.digest.hex(),
+        "passes": [result._asdict() | {"counts": dict(result.counts)} for result in after.results],
+        "rewrites": list(after.rewrites()),
     }
     if checked is not None:
         document["check"] = {

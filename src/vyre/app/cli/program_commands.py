@@ -85,10 +85,10 @@ def run(
             raise InvalidConfig("--evidence records programs, not bundles", fix="name the program of the bundle.")
         with load_bundle(program, backend=backend, expect=expect) as bundle:
             targets = arguments.outputs(out, bundle)
-            given = arguments.inputs(input_, bundle)
-            arguments.expect_inputs(given, bundle)
+            inputs = arguments.inputs(input_, bundle)
+            arguments.expect_inputs(inputs, bundle)
             counts = arguments.counts(size)
-            result = bundle(given, config, grid=groups, extent=lanes, output_counts=counts, race_check=races)
+            result = bundle(inputs, config, grid=groups, extent=lanes, output_counts=counts, race_check=races)
             reason = f"{bundle.image} of the bundle"
         write_files({path: report.file_content(path, result[name]) for name, path in targets.items()})
         report.print_result(result, targets, reason, as_json=as_json)
@@ -254,5 +254,5 @@ def _check(path: Path, gates: tuple[Gate, ...]) -> report.Checked:
         return report.Checked(path, Report(errors=(report.diagnostic_of(invalid.error),)), invalid.source)
     except KernelSourceError as error:
         return report.Checked(path, Report(errors=(report.diagnostic_of(error),)), report.source_of(error))
-    found = with_gates(validate_program(loaded.program), loaded.program, gates)
-    return report.Checked(path, found, loaded.source, loaded.notes)
+    checked = with_gates(validate_program(loaded.program), loaded.program, gates)
+    return report.Checked(path, checked, loaded.source, loaded.notes)

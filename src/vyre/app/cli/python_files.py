@@ -59,23 +59,23 @@ def object_of(target: Target) -> object:
 
 def python_program(target: Target) -> LoadedProgram:
     """Returns the program that the target names; raises what ``held`` raises, and ``KernelSourceError``."""
-    found = held(target)
-    program = program_of(found, target)
+    definition = held(target)
+    program = program_of(definition, target)
     return LoadedProgram(program, _source(target.file, program))
 
 
-def program_of(found: Kernel[...] | Program, target: Target) -> Program:
+def program_of(definition: Kernel[...] | Program, target: Target) -> Program:
     """Returns the program of what was found, for the values of the target.
 
     Raises ``InvalidConfig`` where values are missing or not wanted.
     """
-    if isinstance(found, Program):
+    if isinstance(definition, Program):
         if target.values:
             raise InvalidConfig(
                 f"{target} is one program, and generic over nothing", fix=f"leave out {', '.join(target.values)}."
             )
-        return found
-    return specialized(found, target, target.values)
+        return definition
+    return specialized(definition, target, target.values)
 
 
 def specialized(kernel: Kernel[...], target: Target, values: Mapping[str, Any]) -> Program:
@@ -127,11 +127,11 @@ def _where(error: BaseException, file: Path) -> str:
     """Returns the last line of the file that the error passed through, as ``line 7: ``."""
     if isinstance(error, SyntaxError):
         return f"line {error.lineno}: " if error.lineno is not None else ""
-    line, at = None, error.__traceback__
-    while at is not None:
-        if at.tb_frame.f_code.co_filename == str(file):
-            line = at.tb_lineno
-        at = at.tb_next
+    line, step = None, error.__traceback__
+    while step is not None:
+        if step.tb_frame.f_code.co_filename == str(file):
+            line = step.tb_lineno
+        step = step.tb_next
     return f"line {line}: " if line is not None else ""
 
 

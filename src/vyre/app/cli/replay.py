@@ -28,64 +28,64 @@ def replay(
     as_json: AsJson = False,
 ) -> int:
     """Run again what an evidence bundle holds and compare what it comes to; exit code 1 if that differs."""
-    held = read_evidence(bundle)
-    if held.evidence.run is None and held.evidence.work is None:
+    evidence = read_evidence(bundle)
+    if evidence.evidence.run is None and evidence.evidence.work is None:
         if backend is not None:
             raise InvalidConfig(f"{bundle} holds no run", fix="leave --backend out: its claims are judged again.")
-        return _measured(held.evidence, as_json=as_json)
-    named = held.recorded.got.by if backend is None else backend
+        return _measured(evidence.evidence, as_json=as_json)
+    named = evidence.recorded.got.by if backend is None else backend
     with open_session(named) as session, report.progress(f"running {bundle.name} on {session.backend}"):
-        found = replay_on(session, held)
+        again = replay_on(session, evidence)
     if as_json:
-        report.put_json(_document(held, found))
+        report.put_json(_document(evidence, again))
     else:
-        _print(held, found)
-    return Exit.OK if found.ok else Exit.WRONG
+        _print(evidence, again)
+    return Exit.OK if again.ok else Exit.WRONG
 
 
-def _print(held: EvidenceBundle, found: EvidenceReplay) -> None:
-    evidence, run = held.evidence, held.recorded
-    made = f"{one_line(evidence.made_at)} by {one_line(evidence.source.fingerprint)}"
-    job = ", a persistent job," if held.way == PERSISTENT else ""
-    put(f"`{one_line(held.title or 'unnamed')}`{job} of {made}")
-    for difference in found.differences:
+def _print(recorded: EvidenceBundle, again: EvidenceReplay) -> None:
+    evidence, run = recorded.evidence, recorded.recorded
+    origin = f"{one_line(evidence.made_at)} by {one_line(evidence.source.fingerprint)}"
+    job = ", a persistent job," if recorded.way == PERSISTENT else ""
+    put(f"`{one_line(recorded.title or 'unnamed')}`{job} of {origin}")
+    for difference in again.differences:
         put(f"DIFFERS {one_line(str(difference))}")
-    if found.end is not None:
-        put(f"DIFFERS {one_line(str(found.end))}")
-    put(f"{one_line(found.backend)}: {_verdict(held, found)}")
+    if again.end is not None:
+        put(f"DIFFERS {one_line(str(again.end))}")
+    put(f"{one_line(again.backend)}: {_verdict(recorded, again)}")
     if run.expected is not None:
-        same = "comes to what was recorded" if found.as_recorded else "comes to something else than was recorded"
-        put(f"{one_line(found.backend)} {same} of {one_line(run.got.by)}")
+        same = "comes to what was recorded" if again.as_recorded else "comes to something else than was recorded"
+        put(f"{one_line(again.backend)} {same} of {one_line(run.got.by)}")
 
 
-def _verdict(held: EvidenceBundle, found: EvidenceReplay) -> str:
-    due, work = held.recorded.due, held.evidence.work
+def _verdict(recorded: EvidenceBundle, again: EvidenceReplay) -> str:
+    due, work = recorded.recorded.due, recorded.evidence.work
     answer = f"the answer of {one_line(due.by)}"
-    if found.end is not None:
+    if again.end is not None:
         return f"the end differs from {answer}"
     if due.error is not None:
-        return f"{answer}, {one_line(str(held.outcome(due)))}"
+        return f"{answer}, {one_line(str(recorded.outcome(due)))}"
     nbytes = sum(slot.content.nbytes for slot in due.slots)
-    verdict = "the bytes of" if found.ok else f"{len(found.differences)} of {len(due.slots)} outputs differ from"
+    verdict = "the bytes of" if again.ok else f"{len(again.differences)} of {len(due.slots)} outputs differ from"
     counted = "" if work is None else "".join(f", {name}={count}" for name, count in work.counters.items())
     return f"{verdict} {answer} ({nbytes} bytes{counted})"
 
 
-def _document(held: EvidenceBundle, found: EvidenceReplay) -> dict[str, Any]:
+def _document(recorded: EvidenceBundle, again: EvidenceReplay) -> dict[str, Any]:
     return {
-        "program": held.title,
-        "way": held.way,
-        "digest": held.recorded.digest,
-        "made_at": held.evidence.made_at,
-        "source": held.evidence.source.fingerprint,
-        "backend": found.backend,
-        "recorded": found.recorded,
-        "expected_by": found.expected_by,
-        "ok": found.ok,
-        "as_recorded": found.as_recorded,
-        "differences": [difference._asdict() for difference in found.differences],
-        "end": None if found.end is None else found.end._asdict(),
-        "counters": {} if held.evidence.work is None else dict(held.work.counters),
+        "program": recorded.title,
+        "way": recorded.way,
+        "digest": recorded.recorded.digest,
+        "made_at": recorded.evidence.made_at,
+        "source": recorded.evidence.source.fingerprint,
+        "backend": again.backend,
+        "recorded": again.recorded,
+        "expected_by": again.expected_by,
+        "ok": again.ok,
+        "as_recorded": again.as_recorded,
+        "differences": [difference._asdict() for difference in again.differences],
+        "end": None if again.end is None else again.end._asdict(),
+        "counters": {} if recorded.evidence.work is None else dict(recorded.work.counters),
     }
 
 

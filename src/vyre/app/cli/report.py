@@ -265,10 +265,10 @@ def print_reports(checked: Sequence[Checked], *, as_json: bool) -> None:
     if as_json:
         put_json([{"file": str(c.path), **c.report.to_json(), "import_notes": list(c.notes)} for c in checked])
         return
-    for path, found, source, notes in checked:
+    for path, checked_report, source, notes in checked:
         for note in notes:
             put(f"{one_line(str(path))}: note: {indented(note)}")
-        put(f"{one_line(str(path))}: {found.render(source)}")
+        put(f"{one_line(str(path))}: {checked_report.render(source)}")
 
 
 # ---------------------------------------------------------------- backends, doctor, demo
@@ -277,7 +277,7 @@ def print_backends(report: SelectionReport, *, as_json: bool) -> None:
     if as_json:
         from vyre.app.capabilities import Offer, offer_json, offers
 
-        found = offers()
+        offers_by_id = offers()
         put_json(
             {
                 "requested": report.requested,
@@ -285,7 +285,7 @@ def print_backends(report: SelectionReport, *, as_json: bool) -> None:
                 "reason": report.reason,
                 "candidates": [
                     {"id": c.id, "role": c.role.value, "chosen": c.chosen, "reason": c.reason}
-                    | offer_json(found.get(c.id, Offer(why="it is not installed")))
+                    | offer_json(offers_by_id.get(c.id, Offer(why="it is not installed")))
                     for c in report.candidates
                 ],
                 "failures": [f._asdict() for f in report.failures],
@@ -352,7 +352,7 @@ def diagnostic_of(error: VyreError) -> Diagnostic:
 def source_of(error: VyreError) -> str | None:
     """Returns the text of the Python file that an error about a kernel points into; None if it is not one file."""
     if isinstance(error, InvalidProgram) and error.excerpt and error.report is not None:
-        places = [found.loc for found in error.report.diagnostics]
+        places = [diagnostic.loc for diagnostic in error.report.diagnostics]
     else:
         places = [error.loc] if isinstance(error, KernelSourceError) else []
     files = {place.file for place in places if place is not None}

@@ -30,13 +30,13 @@ def python_target(named: Path) -> Target | None:
 
     Raises ``InvalidConfig`` for values that are not written as ``name=value``.
     """
-    found = _TARGET.fullmatch(str(named))
-    if found is None:
+    parts = _TARGET.fullmatch(str(named))
+    if parts is None:
         return None
-    name = (found[2] or "").strip()
+    name = (parts[2] or "").strip()
     if name and not name.isidentifier():
-        raise InvalidConfig(f"{name!r} is no name of Python", fix=f"write {found[1]}:name.")
-    return Target(Path(found[1]), name or None, dict(_values(found[3])) if found[3] else {})
+        raise InvalidConfig(f"{name!r} is no name of Python", fix=f"write {parts[1]}:name.")
+    return Target(Path(parts[1]), name or None, dict(_values(parts[3])) if parts[3] else {})
 
 
 def _values(text: str) -> Iterator[tuple[str, ScalarType | int | float | bool]]:

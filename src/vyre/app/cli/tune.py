@@ -54,7 +54,7 @@ def tune(
     with open_session(backend, cache=store, pins=pin) as session:
         with report.progress(f"tuning {program.name} on {session.backend}"):
             keep_verdict(call.program, session._selection.code_store())
-            found = session.tune(
+            tuned = session.tune(
                 call.program,
                 call.inputs,
                 settings=settings,
@@ -65,68 +65,68 @@ def tune(
             )
         exported = None if export is None else len(session.export_pins(export))
     if as_json:
-        report.put_json(_document(found) | ({} if exported is None else {"exported": exported}))
+        report.put_json(_document(tuned) | ({} if exported is None else {"exported": exported}))
         return Exit.OK
-    _print(found)
+    _print(tuned)
     if exported is not None:
         put(f"wrote {exported} pins to {one_line(str(export))}")
     return Exit.OK
 
 
-def _print(found: TuningReport) -> None:
-    rows = report.table("", "lanes", "profile", _TITLE[found.measured], "saves", "samples")
-    declared = found.medians[0]
+def _print(tuned: TuningReport) -> None:
+    rows = report.table("", "lanes", "profile", _TITLE[tuned.measured], "saves", "samples")
+    declared = tuned.medians[0]
     for number, (candidate, median, samples) in enumerate(
-        zip(found.candidates, found.medians, found.samples, strict=True)
+        zip(tuned.candidates, tuned.medians, tuned.samples, strict=True)
     ):
         report.add_row(
             rows,
             str(number),
             str(candidate.size) + (" (declared)" if number == 0 else ""),
             candidate.profile or "-",
-            "-" if median is None else f"{median / 1e3:.2f} us" if found.measured else f"{median:.0f}",
+            "-" if median is None else f"{median / 1e3:.2f} us" if tuned.measured else f"{median:.0f}",
             "-" if not median or not declared else f"{(declared - median) / declared:+.1%}",
             str(len(samples)),
         )
     report.put_table(rows)
-    for candidate, reason in found.rejected:
+    for candidate, reason in tuned.rejected:
         put(f"rejected {candidate}: {reason}")
-    if not found.measured:
+    if not tuned.measured:
         put("nothing was measured: these are estimates of a model")
-    if found.source is Source.STORE:
+    if tuned.source is Source.STORE:
         put("remembered: nothing was launched")
-    put(f"{'no winner' if found.winner is None else f'winner {found.winner}'}: {found.why}")
-    for line in in_words(found):
+    put(f"{'no winner' if tuned.winner is None else f'winner {tuned.winner}'}: {tuned.why}")
+    for line in in_words(tuned):
         put(line)
 
 
-def in_words(found: TuningReport) -> list[str]:
+def in_words(tuned: TuningReport) -> list[str]:
     """Returns what the report says, for people who have never tuned a program: the answer, and what to do with it."""
-    if found.source is Source.PIN:
+    if tuned.source is Source.PIN:
         return [
             "",
-            f"In words: a pin fixes how this is launched: {found.winner or 'as declared'}. Nothing was launched.",
+            f"In words: a pin fixes how this is launched: {tuned.winner or 'as declared'}. Nothing was launched.",
         ]
-    declared, count = found.candidates[0], len(found.candidates)
-    how = "were timed now" if found.source is Source.RUN else "were timed earlier"
-    if not found.measured:
+    declared, count = tuned.candidates[0], len(tuned.candidates)
+    how = "were timed now" if tuned.source is Source.RUN else "were timed earlier"
+    if not tuned.measured:
         how = "were estimated by a model, without a device"
-    medians = dict(zip(found.candidates, found.medians, strict=True))
+    medians = dict(zip(tuned.candidates, tuned.medians, strict=True))
     if count == 1:
         return ["", "In words: there is no other way to launch this program here, so that nothing was compared."]
-    profiles = ", in how their code is generated" if any(each.profile for each in found.candidates) else ""
+    profiles = ", in how their code is generated" if any(each.profile for each in tuned.candidates) else ""
     lines = [
         "",
         f"In words: {count} ways to launch this program {how}.",
         f"They differ in how many lanes form a workgroup{profiles}, and never in results.",
     ]
-    if found.winner is None:
+    if tuned.winner is None:
         return [*lines, f"None is proven faster than the declared one ({declared}): leave the program as it is."]
-    what = "time" if found.measured else "work"
-    saved, best = medians.get(declared), medians.get(found.winner)
+    what = "time" if tuned.measured else "work"
+    saved, best = medians.get(declared), medians.get(tuned.winner)
     gain = f", in {1 - best / saved:.0%} less {what} than the declared one ({declared})" if saved and best else ""
-    lines.append(f"The best is {found.winner}{gain}.")
-    if found.measured:
+    lines.append(f"The best is {tuned.winner}{gain}.")
+    if tuned.measured:
         lines.append("The cache keeps that: session.dispatch(..., tune=True) applies it to launches like this one.")
     else:
         lines.append("Tune it on the device itself before you rely on that.")
@@ -136,23 +136,23 @@ def in_words(found: TuningReport) -> list[str]:
 _TITLE = {True: "median", False: "work"}
 
 
-def _document(found: TuningReport) -> dict[str, Any]:
-    config = found.config
+def _document(tuned: TuningReport) -> dict[str, Any]:
+    config = tuned.config
     return {
-        "key": asdict(found.key),
-        "times": found.kind.value,
-        "measured": found.measured,
-        "source": found.source.value,
+        "key": asdict(tuned.key),
+        "times": tuned.kind.value,
+        "measured": tuned.measured,
+        "source": tuned.source.value,
         "candidates": [
             {"size": candidate.size, "profile": candidate.profile, "median": median, "samples": list(samples)}
-            for candidate, median, samples in zip(found.candidates, found.medians, found.samples, strict=True)
+            for candidate, median, samples in zip(tuned.candidates, tuned.medians, tuned.samples, strict=True)
         ],
         "rejected": [
             {"size": candidate.size, "profile": candidate.profile, "reason": reason}
-            for candidate, reason in found.rejected
+            for candidate, reason in tuned.rejected
         ],
-        "winner": None if found.winner is None else asdict(found.winner),
-        "why": found.why,
+        "winner": None if tuned.winner is None else asdict(tuned.winner),
+        "why": tuned.why,
         "config": {
             "workgroup": config.workgroup,
             "grid": config.grid,

@@ -62,19 +62,17 @@ def _reached(flat: FlatProgram, counts: Counts, rounds: Rounds) -> FlatProgram:
     decided = rounds.once(
         reach.decide_branches.program, count, {"rows": rows, **literals, "fate": zeros, "decided": zeros}
     )
-    given = {"rows": rows, "fate": decided["fate"]}
-    given["ends_at"] = rounds.settled(reach.find_ends, count, given, "ends_at")["ends_at"]
-    cut = rounds.once(reach.cut_rows.program, count, {**given, "made": zeros, "reached": zeros})
-    made = rounds.once(reach.trim_ends.program, count, {**given, "reached": cut["reached"], "made": cut["made"]})[
-        "made"
-    ]
+    inputs = {"rows": rows, "fate": decided["fate"]}
+    inputs["ends_at"] = rounds.settled(reach.find_ends, count, inputs, "ends_at")["ends_at"]
+    cut = rounds.once(reach.cut_rows.program, count, {**inputs, "last": zeros, "reached": zeros})
+    fates = rounds.once(reach.trim_ends.program, count, {**inputs, **cut})["last"]
     is_reached = cut["reached"] == 1
-    trimmed = (made == Fate.TRIMMED) & (flat.row_kind == Row.CONTINUE)
-    _count(counts, "unreachable", np.count_nonzero(made == Fate.CUT) + np.count_nonzero(trimmed))
+    trimmed = (fates == Fate.TRIMMED) & (flat.row_kind == Row.CONTINUE)
+    _count(counts, "unreachable", np.count_nonzero(fates == Fate.CUT) + np.count_nonzero(trimmed))
     _count(counts, "decided", decided["decided"][is_reached].sum())
     _count(counts, "opened", np.count_nonzero(is_reached & (flat.row_kind == Row.BLOCK)))
-    stays = (made == Fate.STAYS) | (made == Fate.IF) | (made == Fate.ELSE)
-    kind = np.where(made == Fate.IF, Row.IF, np.where(made == Fate.ELSE, Row.ELSE, flat.row_kind)).astype(np.uint32)
+    stays = (fates == Fate.STAYS) | (fates == Fate.IF) | (fates == Fate.ELSE)
+    kind = np.where(fates == Fate.IF, Row.IF, np.where(fates == Fate.ELSE, Row.ELSE, flat.row_kind)).astype(np.uint32)
     return flat if stays.all() and (kind == flat.row_kind).all() else selected(flat, stays, kind)
 
 
@@ -120,14 +118,14 @@ def _live(flat: FlatProgram, counts: Counts, rounds: Rounds) -> FlatProgram:
             *[start[:-1] for start in starts[:3]],
         ]
     )
-    found = rounds.settled(
+    verdicts = rounds.settled(
         liveness.settle,
         count,
         {"rows": rows, "names": np.stack([assigned, starts[3], starts[4]]), "items": padded(items)},
         "verdicts",
         ("first_write",),
     )
-    return _without(flat, found["verdicts"], found["first_write"], counts)
+    return _without(flat, verdicts["verdicts"], verdicts["first_write"], counts)
 
 
 def _without(flat: FlatProgram, verdicts: Words, first_write: Words, counts: Counts) -> FlatProgram:
@@ -156,22 +154,22 @@ def _unseen(flat: FlatProgram, names: Words, kinds: Words) -> Words:
 
 def _labels(flat: FlatProgram) -> tuple[Words, Words]:
     """Returns the bits of the labels of each arm."""
-    found = [
+    arms = [
         [label.bits for label in flat.objects[row].labels] if kind == Row.ARM else []
         for row, kind in enumerate(flat.row_kind)
     ]
-    start = np.zeros(len(found) + 1, np.uint32)
-    np.cumsum([len(labels) for labels in found], out=start[1:])
-    return start, padded(np.array([bits for labels in found for bits in labels], np.uint64))
+    start = np.zeros(len(arms) + 1, np.uint32)
+    np.cumsum([len(labels) for labels in arms], out=start[1:])
+    return start, padded(np.array([bits for labels in arms for bits in labels], np.uint64))
 
 
 def _joined(*lists: Lists) -> tuple[Words, list[Words]]:
     """Returns the items of several columns of lists in one, and where the lists of each begin in it."""
     starts, before = [], 0
-    for found in lists:
-        starts.append(found.start + np.uint32(before))
-        before += len(found.items)
-    return np.concatenate([found.items for found in lists]), starts
+    for columns in lists:
+        starts.append(columns.start + np.uint32(before))
+        before += len(columns.items)
+    return np.concatenate([column.items for column in lists]), starts
 
 
 def _count(counts: Counts, name: str, number: Any) -> None:

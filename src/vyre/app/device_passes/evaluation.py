@@ -77,12 +77,12 @@ def _cases(a: Expr, b: Expr, c: Expr) -> Iterator[Case]:
         for dtype in of_one.operands:
             sign = 1 << (dtype.bits - 1)
             if dtype.is_float and unary is UnaryOp.NEGATE:
-                made: Expr = Binary(BinaryOp.BIT_XOR, a, _u64(sign))
+                expr: Expr = Binary(BinaryOp.BIT_XOR, a, _u64(sign))
             elif dtype.is_float and unary is UnaryOp.ABS:
-                made = Binary(BinaryOp.BIT_AND, a, _u64(sign - 1))
+                expr = Binary(BinaryOp.BIT_AND, a, _u64(sign - 1))
             else:
-                made = _bits(Unary(unary, _value(a, dtype)), _BOOL if of_one.result is Result.BOOL else dtype)
-            yield Unary, unary.value, dtype, made
+                expr = _bits(Unary(unary, _value(a, dtype)), _BOOL if of_one.result is Result.BOOL else dtype)
+            yield Unary, unary.value, dtype, expr
     yield from _conversions(a)
     for dtype in FLOATS:
         yield Fma, 0, dtype, _bits(Fma(_value(a, dtype), _value(b, dtype), _value(c, dtype)), dtype)
@@ -125,7 +125,7 @@ def evaluation() -> Program:
                     for line, name in ((Line.A, "a"), (Line.B, "b"), (Line.C, "c"))
                 ]
                 with p.switch(key) as cases:
-                    for kind, tag, dtype, made in _cases(*[word.expr for word in words]):
+                    for kind, tag, dtype, expr in _cases(*[word.expr for word in words]):
                         with cases.case(key_of(NODE_KINDS[kind], tag, dtype.value)):
-                            bits[node] = Value(made, _U64)
+                            bits[node] = Value(expr, _U64)
     return p.build()

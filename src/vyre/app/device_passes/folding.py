@@ -40,27 +40,27 @@ def fold(program: Program, counts: Counts, rounds: Rounds) -> Program:
     if not flat.exprs:
         return program
     order = levels(flat)
-    with rounds.held({"nodes": _nodes(flat), "bits": flat.node_bits}) as held:
-        given = {"order": order.items, **held}
+    with rounds.held({"nodes": _nodes(flat), "bits": flat.node_bits}) as memory:
+        inputs = {"order": order.items, **memory}
         width = {"width": np.uint32(len(flat.exprs))}
         for first, stop in zip(order.start[:-1].tolist(), order.start[1:].tolist(), strict=True):
             span = {"first": np.uint32(first), "count": np.uint32(stop - first)}
-            rounds.once(folding.fold_nodes.program, stop - first, {**given, **span, "rules": _rules()})
+            rounds.once(folding.fold_nodes.program, stop - first, {**inputs, **span, "rules": _rules()})
             if first:
-                rounds.once(evaluation(), stop - first, {**given, **span, **width})
+                rounds.once(evaluation(), stop - first, {**inputs, **span, **width})
         kept = rounds.once(
             folding.keep_legal.program,
             flat.rows,
-            {"rows": _rows(flat), "roots": padded(flat.roots.items), **held, "kept": np.zeros(flat.rows, np.uint32)},
+            {"rows": _rows(flat), "roots": padded(flat.roots.items), **memory, "kept": np.zeros(flat.rows, np.uint32)},
         )["kept"]
-        nodes, bits = held["nodes"].download(), held["bits"].download()
+        nodes, bits = memory["nodes"].download(), memory["bits"].download()
     for line, name in ((Line.FOLDED, "folded"), (Line.SIMPLIFIED, "simplified")):
         if number := int(nodes[line].sum()):
             counts[name] += number
-    made = _expressions(flat, nodes, bits)
+    folded = _expressions(flat, nodes, bits)
     start, items = flat.roots.start.tolist(), flat.roots.items.tolist()
     roots = [
-        [(flat.exprs if kept[row] else made)[node] for node in items[start[row] : start[row + 1]]]
+        [(flat.exprs if kept[row] else folded)[node] for node in items[start[row] : start[row + 1]]]
         for row in range(flat.rows)
     ]
     if all(new is flat.exprs[node] for new, node in zip((expr for row in roots for expr in row), items, strict=True)):
@@ -97,42 +97,42 @@ def _rows(flat: FlatProgram) -> Words:
 @cache
 def _rules() -> npt.NDArray[np.uint64]:
     """Returns what the pass knows of operators with a literal operand."""
-    made = np.zeros((4, (max(op.value for op in BinaryOp) + 1) * folding.TYPES), np.uint64)
+    rules = np.zeros((4, (max(op.value for op in BinaryOp) + 1) * folding.TYPES), np.uint64)
     for op in BinaryOp:
         for dtype in EXECUTABLE_TYPES:
-            at = op.value * folding.TYPES + dtype.value
+            slot = op.value * folding.TYPES + dtype.value
             has = folding.COMMUTES * (op in COMMUTING) | folding.IS_COUNTED * (op in COUNTED)
             if dtype is not ScalarType.BOOL:
                 if (same := neutral(op, dtype)) is not None:
                     has |= folding.HAS_NEUTRAL
-                    made[folding.NEUTRAL, at] = same
-                if (found := absorbing(op, dtype)) is not None:
+                    rules[folding.NEUTRAL, slot] = same
+                if (literals := absorbing(op, dtype)) is not None:
                     has |= folding.HAS_ABSORBING
-                    made[folding.ABSORBING, at], made[folding.ABSORBED, at] = found
-            made[folding.RULES, at] = has
-    return made
+                    rules[folding.ABSORBING, slot], rules[folding.ABSORBED, slot] = literals
+            rules[folding.RULES, slot] = has
+    return rules
 
 
 def _expressions(flat: FlatProgram, nodes: Words, bits: npt.NDArray[np.uint64]) -> list[Expr]:
     """Returns what each node becomes; the very expression where nothing of it has changed."""
-    made: list[Expr] = []
+    exprs: list[Expr] = []
     operands = list(zip(*[nodes[line].tolist() for line in (Line.A, Line.B, Line.C)], strict=True))
     kinds, types, becomes = nodes[Line.KIND].tolist(), nodes[Line.TYPE].tolist(), nodes[Line.BECOMES].tolist()
     before, values = flat.node_kind.tolist(), bits.tolist()
     for node, expr in enumerate(flat.exprs):
         if becomes[node] != node:
-            made.append(made[becomes[node]])
+            exprs.append(exprs[becomes[node]])
         elif kinds[node] == LITERAL:
-            made.append(expr if before[node] == LITERAL else _literal(types[node], values[node], expr))
+            exprs.append(expr if before[node] == LITERAL else _literal(types[node], values[node], expr))
         elif kinds[node] == _UNARY and before[node] != _UNARY:
-            made.append(Unary(UnaryOp.LOGICAL_NOT, made[operands[node][0]], loc=expr.loc))
+            exprs.append(Unary(UnaryOp.LOGICAL_NOT, exprs[operands[node][0]], loc=expr.loc))
         else:
-            below: list[Any] = [None if operand == NONE else made[operand] for operand in operands[node]]
+            below: list[Any] = [None if operand == NONE else exprs[operand] for operand in operands[node]]
             if type(expr) is Cast and below[0] is not expr.operand:
-                made.append(Cast(expr.dtype, below[0], loc=expr.loc))
+                exprs.append(Cast(expr.dtype, below[0], loc=expr.loc))
             else:
-                made.append(with_first_operands(expr, below))
-    return made
+                exprs.append(with_first_operands(expr, below))
+    return exprs
 
 
 def _literal(tag: int, bits: int, expr: Expr) -> Literal:

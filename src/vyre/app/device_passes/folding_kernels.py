@@ -60,10 +60,10 @@ def is_wide(tag):  # type: ignore[no-untyped-def]
 @pass_function
 def final(nodes, node):  # type: ignore[no-untyped-def]
     """Returns the node that stands for an operand."""
-    found = node
+    result = node
     if node != NONE:
-        found = nodes[Line.BECOMES, node]
-    return found
+        result = nodes[Line.BECOMES, node]
+    return result
 
 
 @pass_function
@@ -111,8 +111,8 @@ def fold_with_literal(rules, nodes, bits, node, other, literal, is_left):  # typ
     op = nodes[Line.TAG, node]
     dtype = nodes[Line.TYPE, literal]
     value = bits[literal]
-    at = op * TYPES + dtype
-    has = rules[RULES, at]
+    slot = op * TYPES + dtype
+    has = rules[RULES, slot]
     is_free = nodes[Line.IMPURE, other] == 0
     if not is_left or (has & COMMUTES) != 0:
         if dtype == BOOL:
@@ -128,12 +128,12 @@ def fold_with_literal(rules, nodes, bits, node, other, literal, is_left):  # typ
                 else:
                     nodes[Line.SIMPLIFIED, node] += 1
                     negate(nodes, node, other)
-        elif ((has & HAS_NEUTRAL) != 0 and value == rules[NEUTRAL, at]) or (
+        elif ((has & HAS_NEUTRAL) != 0 and value == rules[NEUTRAL, slot]) or (
             (has & IS_COUNTED) != 0 and (value & u64(63 if is_wide(nodes[Line.TYPE, other]) else 31)) == 0
         ):
             becomes(nodes, node, other)
-        elif (has & HAS_ABSORBING) != 0 and value == rules[ABSORBING, at] and is_free:
-            set_literal(nodes, bits, node, rules[ABSORBED, at])
+        elif (has & HAS_ABSORBING) != 0 and value == rules[ABSORBING, slot] and is_free:
+            set_literal(nodes, bits, node, rules[ABSORBED, slot])
 
 
 @pass_function

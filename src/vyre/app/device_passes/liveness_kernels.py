@@ -59,12 +59,12 @@ class Verdict(IntEnum):
 @pass_function
 def lists(items, starts, line, row, wanted):  # type: ignore[no-untyped-def]
     """Returns whether a list has an item."""
-    found = False
-    at = starts[line, row]
-    while at < starts[line, row + 1] and not found:
-        found = items[at] == wanted
-        at += 1
-    return found
+    has_item = False
+    index = starts[line, row]
+    while index < starts[line, row + 1] and not has_item:
+        has_item = items[index] == wanted
+        index += 1
+    return has_item
 
 
 @pass_function
@@ -76,12 +76,12 @@ def is_kept(verdicts, known, stop, row):  # type: ignore[no-untyped-def]
 @pass_function
 def has_kept(rows, verdicts, known, stop, marker):  # type: ignore[no-untyped-def]
     """Returns whether a statement of the body that a row begins stays."""
-    found = False
-    at = marker + 1
-    while at < rows[LINK, marker] and not found:
-        found = is_kept(verdicts, known, stop, at)
-        at = rows[END, at] + 1
-    return found
+    kept = False
+    row = marker + 1
+    while row < rows[LINK, marker] and not kept:
+        kept = is_kept(verdicts, known, stop, row)
+        row = rows[END, row] + 1
+    return kept
 
 
 @pass_function
@@ -96,13 +96,13 @@ def branch_verdict(rows, verdicts, known, stop, marker):  # type: ignore[no-unty
 @pass_function
 def is_read_in(names, items, local, loop, end):  # type: ignore[no-untyped-def]
     """Returns whether a row of a loop reads a local, whether it stays or not."""
-    found = False
-    at = names[READERS, local]
-    while at < names[READERS, local + 1] and not found:
-        reader = items[at]
-        found = loop < reader and reader < end
-        at += 1
-    return found
+    reads = False
+    index = names[READERS, local]
+    while index < names[READERS, local + 1] and not reads:
+        reader = items[index]
+        reads = loop < reader and reader < end
+        index += 1
+    return reads
 
 
 @pass_function
@@ -177,20 +177,20 @@ def is_live(rows, names, items, verdicts, known, stop, start):  # type: ignore[n
             walks = False
         elif ends:  # the next row to which a lane comes
             walks = False
-            at = row
+            reader = row
             while not walks and depth > 0:
-                owner = rows[OWNER, at]
-                at = rows[LINK, owner]
-                if rows[KIND, rows[OPENER, at]] != Row.REGION:
-                    if rows[KIND, at] == Row.END:
+                owner = rows[OWNER, reader]
+                reader = rows[LINK, owner]
+                if rows[KIND, rows[OPENER, reader]] != Row.REGION:
+                    if rows[KIND, reader] == Row.END:
                         depth -= 1
-                        is_open = (rows[FLAGS, rows[OPENER, at]] & Fact.HAS_ELSE) == 0
+                        is_open = (rows[FLAGS, rows[OPENER, reader]] & Fact.HAS_ELSE) == 0
                         walks = is_open or (fell >> u64(depth) & 1) != 0
                     else:
                         walks = True
-                        if rows[KIND, at] == Row.ELIF and is_kept(verdicts, known, stop, at):
-                            live = lists(items, rows, READS, at, local)
-                    after = at + 1
+                        if rows[KIND, reader] == Row.ELIF and is_kept(verdicts, known, stop, reader):
+                            live = lists(items, rows, READS, reader, local)
+                    after = reader + 1
             if live:
                 walks = False
             elif not walks and left:
@@ -259,23 +259,23 @@ def settle(
                     local = rows[LOCAL, row]
                     if names[ASSIGNED, local] == 0:
                         verdict = u32(Verdict.UNREAD)
-                        at = names[READERS, local]
-                        while at < names[READERS, local + 1] and verdict != Verdict.KEPT:
-                            if is_kept(verdicts, known, stop, items[at]):
+                        index = names[READERS, local]
+                        while index < names[READERS, local + 1] and verdict != Verdict.KEPT:
+                            if is_kept(verdicts, known, stop, items[index]):
                                 verdict = u32(Verdict.KEPT)
-                            at += 1
+                            index += 1
                     elif not is_live(rows, names, items, verdicts, known, stop, row):
                         verdict = u32(Verdict.UNREAD)
-                        at = names[WRITERS, local]
-                        while at < names[WRITERS, local + 1]:
-                            writer = items[at]
+                        index = names[WRITERS, local]
+                        while index < names[WRITERS, local + 1]:
+                            writer = items[index]
                             if rows[KIND, writer] == Row.ASSIGN and is_kept(verdicts, known, stop, writer):
                                 verdict = u32(Verdict.KEPT)
                                 if rows[OWNER, writer] == rows[OWNER, row]:
                                     verdict = u32(Verdict.DECLARED)
                                     first_write[row] = writer
                                 break
-                            at += 1
+                            index += 1
                 elif kind == Row.ASSIGN:
                     if not is_live(rows, names, items, verdicts, known, stop, row):
                         verdict = u32(Verdict.UNREAD_ASSIGNMENT)
@@ -312,11 +312,11 @@ def settle(
                     verdict = branch_verdict(rows, verdicts, known, stop, row)
                 elif kind == Row.LOOP:
                     verdict = u32(Verdict.EMPTY)
-                    at = row + 1
-                    while at < rows[END, row] and verdict != Verdict.KEPT:
-                        if (rows[FLAGS, at] & Fact.EFFECT) != 0 and is_kept(verdicts, known, stop, at):
+                    index = row + 1
+                    while index < rows[END, row] and verdict != Verdict.KEPT:
+                        if (rows[FLAGS, index] & Fact.EFFECT) != 0 and is_kept(verdicts, known, stop, index):
                             verdict = u32(Verdict.KEPT)
-                        at += 1
+                        index += 1
             verdicts[row] = verdict
             if verdict != known[row]:
                 changed[0] = 1

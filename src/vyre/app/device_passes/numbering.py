@@ -34,8 +34,8 @@ _VAR, _LOAD, _BINARY = NODE_KINDS[Var], NODE_KINDS[Load], NODE_KINDS[Binary]
 def share(program: Program, counts: Counts, rounds: Rounds) -> Program:
     """Returns what ``vyre.domain.optimize.numbering`` returns, and counts the same."""
     flat = flatten(with_unique_locals(program))
-    found = _found(flat, rounds) if len(flat.roots.items) else []
-    return rewritten_by(partial(Sharing, found=found), program, counts)
+    firsts = _found(flat, rounds) if len(flat.roots.items) else []
+    return rewritten_by(partial(Sharing, found=firsts), program, counts)
 
 
 def _found(flat: FlatProgram, rounds: Rounds) -> list[First]:
@@ -46,7 +46,7 @@ def _found(flat: FlatProgram, rounds: Rounds) -> list[First]:
     atomic_places = evaluated.row[flat.node_kind[evaluated.node] == ATOMIC]
     rows, nodes = _rows(flat, atomic_places), _nodes(flat)
     room, slots = _room(flat, len(evaluated.node), rows)
-    given = {
+    inputs = {
         "rows": rows,
         "nodes": nodes,
         "places": np.stack([np.append(flat.roots.items, np.uint32(0)), uses_start]),
@@ -55,20 +55,20 @@ def _found(flat: FlatProgram, rounds: Rounds) -> list[First]:
         "buffers_at": np.uint32(len(flat.locals)),
         "mask": np.uint32(slots - 1),
     }
-    result = rounds.once(kernels.number_rows.program, 1, given)
+    result = rounds.once(kernels.number_rows.program, 1, inputs)
     firsts, matches = result["firsts"], result["matches"]
     names = list(flat.locals)
-    made: dict[int, First] = {}
+    by_number: dict[int, First] = {}
     for match in range(int(result["totals"][1])):
         number = int(matches[kernels.OF_FIRST, match])
-        first = made.get(number)
+        first = by_number.get(number)
         if first is None:
             node, place, _, local = (int(line) for line in firsts[:, number])
             name = None if local == NONE else names[local]
-            first = made[number] = First(flat.exprs[node], place + 1, 0, name)
+            first = by_number[number] = First(flat.exprs[node], place + 1, 0, name)
         later = flat.exprs[int(matches[kernels.LATER, match])]
         first.later.append((int(matches[kernels.LATER_AT, match]) + 1, later))
-    return list(made.values())
+    return list(by_number.values())
 
 
 def _rows(flat: FlatProgram, atomic_places: Words) -> Words:
@@ -98,19 +98,19 @@ def _nodes(flat: FlatProgram) -> Words:
     """Returns the matrix of the nodes."""
     facts = DependenceFacts(flat.program)
     classes: dict[object, int] = {}
-    made = np.full((6, len(flat.exprs)), NONE, np.uint32)
-    how, kind = made[kernels.HOW], flat.node_kind
+    matrix = np.full((6, len(flat.exprs)), NONE, np.uint32)
+    how, kind = matrix[kernels.HOW], flat.node_kind
     columns = zip(flat.exprs, kind.tolist(), flat.node_tag.tolist(), flat.node_name.tolist(), strict=True)
     keys: list[object] = [
         LEAF_KEYS[type(expr)](expr) if type(expr) in LEAVES and number != _VAR else (number, tag, name)
         for expr, number, tag, name in columns
     ]
-    made[kernels.CLASS] = [classes.setdefault(key, len(classes)) for key in keys]
-    made[kernels.NAME] = flat.node_name
+    matrix[kernels.CLASS] = [classes.setdefault(key, len(classes)) for key in keys]
+    matrix[kernels.NAME] = flat.node_name
     start, items = flat.operands
     for place, line in enumerate((kernels.A, kernels.B, kernels.C)):
         has = np.diff(start) > place
-        made[line, has] = items[start[:-1][has] + place]
+        matrix[line, has] = items[start[:-1][has] + place]
     how[:] = np.where(np.diff(start) > 0, How.OPERATOR, How.LEAF)
     assigned = np.array([name in facts.assigned for name in flat.locals], np.bool_)
     variables, loads = kind == _VAR, kind == _LOAD
@@ -120,7 +120,7 @@ def _nodes(flat: FlatProgram) -> Words:
     memory = np.array([by_changes[len(facts.memory(buffer.name))] for buffer in flat.program.buffers], np.uint32)
     how[loads] = memory[flat.node_name[loads]]
     how[np.isin(kind, _IMPURE)] = How.IMPURE
-    return made
+    return matrix
 
 
 def _room(flat: FlatProgram, evaluated: int, rows: Words) -> tuple[dict[str, Words], int]:

@@ -86,17 +86,17 @@ def touch_loop(rows, times, log, fence, loop, clock, logged):  # type: ignore[no
 @pass_function
 def interned(table, keys, mask, numbered, w0, w1, w2, w3, w4, w5):  # type: ignore[no-untyped-def]
     """Returns the number of a key, and how many numbers there are then."""
-    made = w0 * u32(0x9E3779B1) ^ w1 * u32(0x85EBCA77) ^ w2 * u32(0xC2B2AE3D)
-    made = made ^ w3 * u32(0x27D4EB2F) ^ w4 * u32(0x165667B1) ^ w5 * u32(0xD6E8FEB9)
-    slot = (made ^ made >> 15) & mask
-    found = u32(0)
+    hash_value = w0 * u32(0x9E3779B1) ^ w1 * u32(0x85EBCA77) ^ w2 * u32(0xC2B2AE3D)
+    hash_value = hash_value ^ w3 * u32(0x27D4EB2F) ^ w4 * u32(0x165667B1) ^ w5 * u32(0xD6E8FEB9)
+    slot = (hash_value ^ hash_value >> 15) & mask
+    number = u32(0)
     count = numbered
-    while found == 0:
-        held = table[slot]
-        if held == 0:
+    while number == 0:
+        entry = table[slot]
+        if entry == 0:
             count += 1
-            found = count
-            table[slot] = found
+            number = count
+            table[slot] = number
             keys[0, slot] = w0
             keys[1, slot] = w1
             keys[2, slot] = w2
@@ -111,19 +111,19 @@ def interned(table, keys, mask, numbered, w0, w1, w2, w3, w4, w5):  # type: igno
             and keys[4, slot] == w4
             and keys[5, slot] == w5
         ):
-            found = held
+            number = entry
         else:
             slot = (slot + 1) & mask
-    return found, count
+    return number, count
 
 
 @pass_function
 def number_of(numbers, node):  # type: ignore[no-untyped-def]
     """Returns the number of an operand, 0 for none."""
-    found = u32(0)
+    number = u32(0)
     if node != NONE:
-        found = numbers[node]
-    return found
+        number = numbers[node]
+    return number
 
 
 @pass_kernel
@@ -164,7 +164,7 @@ def number_rows(
         logged = u32(0)
         joins = u32(0)
         depth = u32(0)
-        made = u32(0)
+        firsts_count = u32(0)
         matched = u32(0)
         row = u32(0)
         while row < rows.shape[1]:
@@ -223,8 +223,8 @@ def number_rows(
                             w4 = times[buffers_at + nodes[NAME, node]]
                             if how == How.SHARED_LOAD:
                                 w5 = times[fence]
-                        found, numbered = interned(table, keys, mask, numbered, nodes[CLASS, node], w1, w2, w3, w4, w5)
-                        numbers[node] = found
+                        value, numbered = interned(table, keys, mask, numbered, nodes[CLASS, node], w1, w2, w3, w4, w5)
+                        numbers[node] = value
                 root = places[FIRST, place]
                 local = u32(NONE)
                 if kind == Row.LET:
@@ -238,13 +238,13 @@ def number_rows(
                     how = nodes[HOW, node]
                     if how >= How.OPERATOR and expanded[node] != place + 1:
                         number = numbers[node]
-                        at = firsts_of[number]
+                        known_first = firsts_of[number]
                         is_known = False
-                        if at != 0:
-                            is_known = firsts[SEGMENT, at - 1] == segment
+                        if known_first != 0:
+                            is_known = firsts[SEGMENT, known_first - 1] == segment
                         if is_known:
-                            if firsts[NODE, at - 1] != node or firsts[AT, at - 1] != place:
-                                matches[OF_FIRST, matched] = at - 1
+                            if firsts[NODE, known_first - 1] != node or firsts[AT, known_first - 1] != place:
+                                matches[OF_FIRST, matched] = known_first - 1
                                 matches[LATER_AT, matched] = place
                                 matches[LATER, matched] = node
                                 matched += 1
@@ -252,15 +252,15 @@ def number_rows(
                             if how == How.IMPURE or kind == Row.ELIF:
                                 expanded[node] = place + 1
                             else:
-                                firsts[NODE, made] = node
-                                firsts[AT, made] = place
-                                firsts[SEGMENT, made] = segment
-                                firsts[OF, made] = local if node == root else u32(NONE)
-                                made += 1
+                                firsts[NODE, firsts_count] = node
+                                firsts[AT, firsts_count] = place
+                                firsts[SEGMENT, firsts_count] = segment
+                                firsts[OF, firsts_count] = local if node == root else u32(NONE)
+                                firsts_count += 1
                                 trail[0, trailed] = number
-                                trail[1, trailed] = at
+                                trail[1, trailed] = known_first
                                 trailed += 1
-                                firsts_of[number] = made
+                                firsts_of[number] = firsts_count
                             if nodes[C, node] != NONE:
                                 stack[top] = nodes[C, node]
                                 top += 1
@@ -291,5 +291,5 @@ def number_rows(
             elif kind != Row.END:
                 segment += rows[SPLITS, row]
             row += 1
-        totals[0] = made
+        totals[0] = firsts_count
         totals[1] = matched

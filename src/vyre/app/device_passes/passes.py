@@ -75,15 +75,15 @@ class DevicePasses:
         host = PASSES[name]
 
         def run(program: Program, counts: Counts) -> Program:
-            found: Counts = Counter()
+            pass_counts: Counts = Counter()
             if Native in node_facts(program).types:  # its text and its number of operands have no columns
                 return host.run(program, counts)
             try:
-                made = self._all()[name].run(program, found)
+                result = self._all()[name].run(program, pass_counts)
             except VyreError:
                 return host.run(program, counts)
-            counts.update(found)
-            return made
+            counts.update(pass_counts)
+            return result
 
         return host._replace(run=run)
 

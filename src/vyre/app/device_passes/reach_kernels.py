@@ -155,18 +155,18 @@ def find_ends(
         while row > first:
             row -= 1
             if rows[LINK, row] != NONE:
-                found = u32(NONE)
-                at = row + 1
-                while at < rows[LINK, row]:
-                    kind = rows[KIND, at]
+                end = u32(NONE)
+                stmt = row + 1
+                while stmt < rows[LINK, row]:
+                    kind = rows[KIND, stmt]
                     is_end = kind == Row.RETURN or kind == Row.BREAK or kind == Row.CONTINUE or kind == Row.TRAP
                     if kind == Row.BLOCK or kind == Row.REGION or kind == Row.IF or kind == Row.SWITCH:
                         is_end = kind == Row.BLOCK or kind == Row.REGION
                         all_end = True
-                        marker = at
+                        marker = stmt
                         if kind == Row.SWITCH:
-                            marker = rows[LINK, at]
-                        while marker != rows[END, at]:
+                            marker = rows[LINK, stmt]
+                        while marker != rows[END, stmt]:
                             what = rows[KIND, marker]
                             becomes = fate[marker]
                             if becomes != Fate.GOES:
@@ -177,17 +177,17 @@ def find_ends(
                             marker = rows[LINK, marker]
                         is_end = is_end and all_end
                     if is_end:
-                        found = u32(at)
+                        end = u32(stmt)
                         break
-                    at = rows[END, at] + 1
-                ends_at[row] = found
-                if found != known[row]:
+                    stmt = rows[END, stmt] + 1
+                ends_at[row] = end
+                if end != known[row]:
                     changed[0] = 1
 
 
 @pass_kernel
-def cut_rows(rows: In[u32, Literal[2]], fate: In[u32], ends_at: In[u32], made: InOut[u32], reached: InOut[u32]) -> None:
-    """Finds what becomes of each row, and whether the statement that it belongs to is ``reached`` at all."""
+def cut_rows(rows: In[u32, Literal[2]], fate: In[u32], ends_at: In[u32], last: InOut[u32], reached: InOut[u32]) -> None:
+    """Finds the ``last`` fate of each row, and whether the statement that it belongs to is ``reached`` at all."""
     row = global_id()
     if row < rows.shape[1]:
         becomes = fate[row]
@@ -206,31 +206,31 @@ def cut_rows(rows: In[u32, Literal[2]], fate: In[u32], ends_at: In[u32], made: I
             owner = above
         reached[row] = 1 if is_reached and not is_cut else 0
         if not is_reached:
-            made[row] = Fate.GOES
+            last[row] = Fate.GOES
         elif is_cut:
-            made[row] = Fate.CUT if row == opener else Fate.GOES
+            last[row] = Fate.CUT if row == opener else Fate.GOES
         else:
-            made[row] = becomes
+            last[row] = becomes
 
 
 @pass_kernel
-def trim_ends(rows: In[u32, Literal[2]], fate: In[u32], ends_at: In[u32], reached: In[u32], made: InOut[u32]) -> None:
+def trim_ends(rows: In[u32, Literal[2]], fate: In[u32], ends_at: In[u32], reached: In[u32], last: InOut[u32]) -> None:
     """Drops the ``continue`` at the end of each loop, and the ``return`` at the end of the program."""
     row = global_id()
     if row < rows.shape[1]:
         kind = rows[KIND, row]
         if (kind == Row.LOOP or kind == Row.PROGRAM) and reached[row] == 1 and fate[row] != Fate.GOES:
-            at = ends_at[row]
-            looks = at != NONE
+            end = ends_at[row]
+            looks = end != NONE
             while looks:
                 looks = False
-                inner = rows[KIND, at]
+                inner = rows[KIND, end]
                 if (kind == Row.LOOP and inner == Row.CONTINUE) or (kind == Row.PROGRAM and inner == Row.RETURN):
-                    made[at] = Fate.TRIMMED
-                elif fate[rows[END, at]] == Fate.OPENS:
-                    marker = at
-                    while (fate[marker] != Fate.OPENS or rows[KIND, marker] == Row.SWITCH) and marker != rows[END, at]:
+                    last[end] = Fate.TRIMMED
+                elif fate[rows[END, end]] == Fate.OPENS:
+                    marker = end
+                    while (fate[marker] != Fate.OPENS or rows[KIND, marker] == Row.SWITCH) and marker != rows[END, end]:
                         marker = rows[LINK, marker]
-                    if marker != rows[END, at]:
-                        at = ends_at[marker]
-                        looks = at != NONE
+                    if marker != rows[END, end]:
+                        end = ends_at[marker]
+                        looks = end != NONE

@@ -57,18 +57,18 @@ class Rounds:
         span = max(1, -(-rows // self._lanes))
         session = self._session
         with ExitStack() as stack:
-            held = {
+            arrays = {
                 name: stack.enter_context(session.resident(np.zeros(max(1, rows), np.uint32)))
                 for name in ("known", result, *extra)
             }
             changed, ignored = (stack.enter_context(session.resident(np.zeros(1, np.uint32))) for _ in range(2))
-            given = {**inputs, **held, "span": np.uint32(span)}
-            turned = {**given, "known": held[result], result: held["known"]}
+            bound = {**inputs, **arrays, "span": np.uint32(span)}
+            turned = {**bound, "known": arrays[result], result: arrays["known"]}
             program, config = kernel.program, _lanes(-(-rows // span))
             steps = [
-                Step(program, {**given, "changed": ignored}, config),
+                Step(program, {**bound, "changed": ignored}, config),
                 Step(program, {**turned, "changed": changed}, config),
             ]
             end = session.fixpoint(steps, changed=changed, limit=rows + 2)()
             assert end.converged, "every round settles at least the last row that was not settled"
-            return {name: held[name].download() for name in (result, *extra)}
+            return {name: arrays[name].download() for name in (result, *extra)}

@@ -72,14 +72,14 @@ def _files(directory: Path, notes: list[Diagnostic]) -> list[Path]:
         notes.append(finding(DIR_MISSING, f"{directory} is no directory", "correct the path.", str(directory)))
         return []
     try:
-        found = sorted(file for file in directory.iterdir() if file.suffix == ".toml")
+        files = sorted(file for file in directory.iterdir() if file.suffix == ".toml")
     except OSError as error:
         notes.append(finding(DIR_UNREADABLE, f"{directory}: {error}", "make it readable.", str(directory)))
         return []
-    for file in [each for each in found if not each.is_file()]:
+    for file in [each for each in files if not each.is_file()]:
         notes.append(finding(DIR_ENTRY, f"{file} is no file", "remove or rename it.", str(file)))
-        found.remove(file)
-    return found
+        files.remove(file)
+    return files
 
 
 def _read(file: Path) -> tuple[Manifest | None, Iterable[Diagnostic]]:
@@ -112,12 +112,12 @@ def load_entry_points(registry: Registry) -> None:
         registry.add_manifests((), notes)
 
 
-def _register(registry: Registry, found: object, who: str) -> None:
-    if callable(found):
-        found = found(registry)
-    if found is None:
+def _register(registry: Registry, result: object, who: str) -> None:
+    if callable(result):
+        result = result(registry)
+    if result is None:
         return
-    for dialect in found if isinstance(found, tuple | list) else [found]:
+    for dialect in result if isinstance(result, tuple | list) else [result]:
         if not isinstance(dialect, Dialect):
             raise TypeError(f"{shown(dialect)} is no Dialect")
         registry.register(dialect, registrant=who)

@@ -59,8 +59,8 @@ class Snapshot:
 
     def operation(self, name: str) -> Operation | None:
         """Returns the operation of an id, None if there is none."""
-        found = self.operations.get(name)
-        return None if found is None else found.operation
+        registered = self.operations.get(name)
+        return None if registered is None else registered.operation
 
     def contains(self, name: str) -> bool:
         """Returns whether there is an operation of that id."""
@@ -68,27 +68,27 @@ class Snapshot:
 
     def operations_in(self, dialect: str) -> tuple[Operation, ...]:
         """Returns the operations of a dialect in order; none for an unknown one."""
-        found = self.dialects.get(dialect)
-        return () if found is None else found.operations
+        registered = self.dialects.get(dialect)
+        return () if registered is None else registered.operations
 
     def definitions_of(self, name: str) -> tuple[Definition, ...]:
         """Returns the definition of an operation, behind those that it calls.
 
         Raises ``UnknownOperation``, also for an operation without a definition.
         """
-        found: dict[str, Definition] = {}
+        definitions: dict[str, Definition] = {}
         stack = [(name, False)]
         while stack:
-            at, is_done = stack.pop()
-            if at in found:
+            id_, is_done = stack.pop()
+            if id_ in definitions:
                 continue
-            definition = self._definition(at)
+            definition = self._definition(id_)
             if is_done:
-                found[at] = definition
+                definitions[id_] = definition
             else:
-                stack.append((at, True))
+                stack.append((id_, True))
                 stack += [(called, False) for called in called_operations(definition)]
-        return tuple(found.values())
+        return tuple(definitions.values())
 
     def _definition(self, name: str) -> Definition:
         operation = self.operation(name)
@@ -108,8 +108,8 @@ class Snapshot:
         operation = self.operation(name)
         if operation is None:
             return ()
-        found = [_law(text, name, number, self) for number, text in enumerate(operation.law_texts, 1)]
-        return (*found, *(StatedLaw(law.name, name, str(law), (law,)) for law in operation.laws))
+        stated = [_law(text, name, number, self) for number, text in enumerate(operation.law_texts, 1)]
+        return (*stated, *(StatedLaw(law.name, name, str(law), (law,)) for law in operation.laws))
 
     def resolved(self, program: Program) -> Program:
         """Returns the program with the definitions of the operations that it calls and does not define.
@@ -200,11 +200,11 @@ class Registry:
         """
         with self._changing, sealed:
             old = self._snapshot
-            made = _with_dialects(old, dialects, registrant)
-            self._admit(made, dialects)
+            grown = _with_dialects(old, dialects, registrant)
+            self._admit(grown, dialects)
             self._snapshot = Snapshot(
-                made.dialects,
-                made.operations,
+                grown.dialects,
+                grown.operations,
                 Migrations((*old.migrations.steps, *migrations)),
                 (*old.deprecations, *deprecations),
                 old.manifests,
@@ -225,9 +225,9 @@ class Registry:
             kept = []
             for manifest in best:
                 try:
-                    made = _with_dialects(base, (manifest.dialect,), manifest.source)
-                    self._admit(made, (manifest.dialect,))
-                    base = made
+                    grown = _with_dialects(base, (manifest.dialect,), manifest.source)
+                    self._admit(grown, (manifest.dialect,))
+                    base = grown
                     kept.append(manifest)
                 except RefusedByGate as error:
                     notes.append(finding(REFUSED, error.message, error.fix, manifest.source))
@@ -291,10 +291,10 @@ def _with_dialects(snapshot: Snapshot, dialects: Sequence[Dialect], registrant: 
             operations[operation.id] = Registered(operation, who)
             if operation.definition is not None:
                 added.append(operation.definition)
-    made = Snapshot(MappingProxyType(known), MappingProxyType(operations))
-    _check_calls(made, added)
-    _check_laws(made, dialects)
-    return made
+    grown = Snapshot(MappingProxyType(known), MappingProxyType(operations))
+    _check_calls(grown, added)
+    _check_laws(grown, dialects)
+    return grown
 
 
 def _law(text: str, operation: str, number: int, snapshot: Snapshot) -> StatedLaw:
@@ -329,8 +329,8 @@ def _check_laws(snapshot: Snapshot, dialects: Iterable[Dialect]) -> None:
                 raise InvalidDialect(f"`{operation.id}` states no law: {error.message}", fix=error.fix) from None
 
 
-def _is_of(found: Registered, dialect: Dialect) -> bool:
-    return found.operation.id.startswith(f"{dialect.id}.")
+def _is_of(registered: Registered, dialect: Dialect) -> bool:
+    return registered.operation.id.startswith(f"{dialect.id}.")
 
 
 def _check_calls(snapshot: Snapshot, definitions: Iterable[Definition]) -> None:

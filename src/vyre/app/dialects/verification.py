@@ -149,10 +149,10 @@ class CheckedLowerings:
         operation = definitions[-1]
         types = [parameter.dtype for parameter in operation.parameters]
         attributes = frozenset([k for k, parameter in enumerate(operation.parameters) if parameter.is_attribute])
-        expected, found = (
+        expected, actual = (
             _computed(dispatch, each, attributes) for dispatch, each in ((reference, definitions), (target, lowering))
         )
-        return self.verdict(key, types, operation.result_type, expected, found, attributes)
+        return self.verdict(key, types, operation.result_type, expected, actual, attributes)
 
     def verdict(
         self,
@@ -266,13 +266,13 @@ def _computed(dispatch: Callable[..., Any], definitions: Sequence[Definition], a
     """Returns the results of the last of these definitions by ``dispatch``; a program is for one choice of attributes,
     and expanded, so that no other lowering takes part.
     """
-    made: dict[tuple[int, ...], Computed] = {}
+    by_attributes: dict[tuple[int, ...], Computed] = {}
 
     def results(columns: Sequence[Any]) -> Any:
         chosen = tuple([int(columns[place][0]) for place in sorted(attributes)])
-        if chosen not in made:
-            made[chosen] = computed_by(dispatch, trust_lowering(expanded(call_program(definitions, chosen))))
-        return made[chosen]([column for place, column in enumerate(columns) if place not in attributes])
+        if chosen not in by_attributes:
+            by_attributes[chosen] = computed_by(dispatch, trust_lowering(expanded(call_program(definitions, chosen))))
+        return by_attributes[chosen]([column for place, column in enumerate(columns) if place not in attributes])
 
     return results
 
@@ -281,12 +281,12 @@ def call_program(definitions: Sequence[Definition], attributes: Sequence[int] = 
     """Returns the ``operation_program`` that calls the last of these definitions, behind those that it calls, with
     these bits of its attributes.
     """
-    operation, given = definitions[-1], iter(attributes)
+    operation, bits = definitions[-1], iter(attributes)
     parameters = {each.name: each.dtype for each in operation.parameters if not each.is_attribute}
-    passed = [Literal(p.dtype, next(given)) if p.is_attribute else Var(p.name) for p in operation.parameters]
+    passed = [Literal(p.dtype, next(bits)) if p.is_attribute else Var(p.name) for p in operation.parameters]
     value = Call(operation.id, tuple(passed))
-    made = operation_program(parameters, operation.result_type, value)
-    return replace(made, definitions=tuple(definitions))
+    program = operation_program(parameters, operation.result_type, value)
+    return replace(program, definitions=tuple(definitions))
 
 
 def operation_program(parameters: Mapping[str, ScalarType], result: ScalarType, value: Expr) -> Program:
@@ -315,10 +315,10 @@ def computed_by(dispatch: Callable[..., Any], program: Program) -> Computed:
             buffer.name: column.view(np.dtype(_scalar(buffer).numpy_name))
             for buffer, column in zip(inputs, columns, strict=True)
         }
-        found = np.ascontiguousarray(dispatch(program, views)[_OUTPUT])
-        if found.dtype == np.bool_:
-            return found.astype(np.uint32)
-        return found.view(np.uint64 if found.dtype.itemsize == 8 else np.uint32)
+        results_of = np.ascontiguousarray(dispatch(program, views)[_OUTPUT])
+        if results_of.dtype == np.bool_:
+            return results_of.astype(np.uint32)
+        return results_of.view(np.uint64 if results_of.dtype.itemsize == 8 else np.uint32)
 
     return results
 

@@ -72,8 +72,8 @@ class EvidenceBundle:
     @cached_property
     def decisions(self) -> tuple[DecisionRecord, ...]:
         """The recorded decisions, oldest first."""
-        held = self.recorded.decisions
-        return () if held is None else from_lines(self.files[held.path].decode())
+        path = self.recorded.decisions
+        return () if path is None else from_lines(self.files[path.path].decode())
 
     @property
     def run(self) -> RecordedRun:
@@ -139,12 +139,12 @@ def checked(stored: Stored, title: str) -> EvidenceBundle:
     return bundle
 
 
-def _held(found: T | None, what: str) -> T:
-    if found is None:
+def _held(part: T | None, what: str) -> T:
+    if part is None:
         raise MalformedBundle(
             f"the evidence holds no {what}", fix="name a bundle of one; `evidence` says what is held."
         )
-    return found
+    return part
 
 
 def _problems(bundle: EvidenceBundle) -> Iterator[str]:
@@ -175,8 +175,8 @@ def _run_problems(bundle: EvidenceBundle, run: RecordedRun) -> Iterator[str]:
     bound = {buffer.name for buffer in program.abi_buffers if not buffer.is_push}
     if not run.resident.keys() <= bound or any(place < 0 for place in run.resident.values()):
         yield "what was resident are no buffers of the program, or not at places in memory"
-    given, returned = given_of(program, run.resident), outputs_of(program.abi_buffers)
-    sides: list[tuple[str, tuple[Buffer, ...], tuple[BufferContent, ...]]] = [("inputs", given, run.inputs)]
+    taken, returned = given_of(program, run.resident), outputs_of(program.abi_buffers)
+    sides: list[tuple[str, tuple[Buffer, ...], tuple[BufferContent, ...]]] = [("inputs", taken, run.inputs)]
     sides += [
         (f"answer of {answer.by}", returned if answer.error is None else (), answer.slots) for answer in run.answers
     ]

@@ -42,5 +42,5 @@ def refused_claims(evidence: Evidence) -> Iterator[JudgedClaim]:
 def _side(measurement: Measurement | None, name: str) -> MeasuredSide | None:
     if measurement is None:
         return None
-    found = next((side for side in measurement.sides if side.name == name), None)
-    return None if found is None else MeasuredSide(found.name, found.device, measurement.run, found.samples)
+    measured = next((side for side in measurement.sides if side.name == name), None)
+    return None if measured is None else MeasuredSide(measured.name, measured.device, measurement.run, measured.samples)

@@ -37,10 +37,10 @@ def write_measurements(
     ran, if it was one.  Raises ``UnreadableFile``.
     """
     judged = tuple(judge_speed_claim(measurements, claim) for claim in claims)
-    made = tuple(each.claim for each in judged if each.verdict.supported)
+    supported = tuple(each.claim for each in judged if each.verdict.supported)
     device = None if backend is None else device_of(backend)
     evidence = replace(
-        empty_evidence(packages, repository), device=device, measurements=tuple(measurements), claims=made
+        empty_evidence(packages, repository), device=device, measurements=tuple(measurements), claims=supported
     )
     write_bundle(path_of("path", path), evidence, {})
     return judged

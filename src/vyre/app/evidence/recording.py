@@ -83,10 +83,10 @@ class ResidentRun:
         for name in () if self._is_fresh else self._written:
             arrays[name].upload(self._before[name])
         self._is_fresh = False
-        found = self._pipeline.run_for_bytes(self._arguments)
+        contents = self._pipeline.run_for_bytes(self._arguments)
         returned = outputs_of(self._pipeline.program.abi_buffers)
-        found |= {buffer.name: _content(arrays[buffer.name]) for buffer in returned if buffer.name in arrays}
-        return self._pipeline.resident_timings[-1], found
+        contents |= {buffer.name: _content(arrays[buffer.name]) for buffer in returned if buffer.name in arrays}
+        return self._pipeline.resident_timings[-1], contents
 
 
 class JobRun:
@@ -142,9 +142,9 @@ def recorded(
     timing, first = attempt(recorder)
     timings = [timing]
     for number in range(1, runs):
-        timing, found = attempt(recorder)
+        timing, outcome = attempt(recorder)
         timings.append(timing)
-        if not _are_same(first, found):
+        if not _are_same(first, outcome):
             raise InvalidInput(
                 f"run {number + 1} of `{program.name or 'the program'}` came to something else than the first one",
                 fix="record one run, or make the program independent of the order of its lanes.",

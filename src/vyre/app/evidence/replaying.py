@@ -87,9 +87,9 @@ def replay_on(session: Session, bundle: EvidenceBundle) -> EvidenceReplay:
     pipeline = session.compile(bundle.program, bundle.config)
     inputs = {slot.name: bundle.bytes_of(slot) for slot in run.inputs}
     with ExitStack() as stack:
-        _, found = attempt(_recorder_again(session, pipeline, inputs, run, stack))
-    apart, end = _compared(bundle, bundle.outcome(run.due), found)
-    recorded = (apart, end) if run.expected is None else _compared(bundle, bundle.outcome(run.got), found)
+        _, again = attempt(_recorder_again(session, pipeline, inputs, run, stack))
+    apart, end = _compared(bundle, bundle.outcome(run.due), again)
+    recorded = (apart, end) if run.expected is None else _compared(bundle, bundle.outcome(run.got), again)
     return EvidenceReplay(pipeline.backend, run.got.by, run.due.by, apart, recorded == ((), None), end)
 
 
@@ -111,20 +111,20 @@ def _recorder_again(
 
 
 def _compared(
-    bundle: EvidenceBundle, right: Outcome, found: Outcome
+    bundle: EvidenceBundle, right: Outcome, actual: Outcome
 ) -> tuple[tuple[Difference, ...], EndDifference | None]:
     """Returns how a run differs from what it should come to."""
-    if isinstance(right, Failure) or isinstance(found, Failure):
-        if isinstance(right, Failure) and isinstance(found, Failure) and right.repeats(found):
+    if isinstance(right, Failure) or isinstance(actual, Failure):
+        if isinstance(right, Failure) and isinstance(actual, Failure) and right.repeats(actual):
             return (), None
-        was, is_ = (str(each) if isinstance(each, Failure) else None for each in (right, found))
+        was, is_ = (str(each) if isinstance(each, Failure) else None for each in (right, actual))
         return (), EndDifference(was, is_)
     if bundle.evidence.work is None:
-        sides = [Returned.of(bundle.program, each, bundle.run.resident) for each in (right, found)]
+        sides = [Returned.of(bundle.program, each, bundle.run.resident) for each in (right, actual)]
     else:
         sizes = {slot.name: SCALAR_BY_TEXT[slot.element].size for slot in bundle.work.got.slots}
         sides = [
             tuple([Returned(slot, name, size, each[name]) for slot, (name, size) in enumerate(sizes.items())])
-            for each in (right, found)
+            for each in (right, actual)
         ]
     return tuple(differences(*sides)), None

@@ -20,10 +20,10 @@ def problems_of(work: RecordedWork, programs: tuple[Program, ...]) -> Iterator[s
     for part in (*work.first, *work.parts):
         for place, step in enumerate(part.steps):
             yield from _step_problems(work, step, programs)
-            if any(not 0 <= at < place for at in step.after):
+            if any(not 0 <= before < place for before in step.after):
                 yield "a step is to run after one that is not listed before it"
-    held, call = [each.before for each in work.memory if each.before is not None], work.call
-    if not all(each.element in SCALAR_BY_TEXT for each in held) or len({each.name for each in held}) < len(held):
+    slots, call = [each.before for each in work.memory if each.before is not None], work.call
+    if not all(each.element in SCALAR_BY_TEXT for each in slots) or len({each.name for each in slots}) < len(slots):
         yield "memory holds elements of no type, or has the name of other memory"
     for each in work.memory:
         sized = each.nbytes >= 0 and (each.before is None or each.before.content.nbytes == each.nbytes)
@@ -74,9 +74,9 @@ def _lies(work: RecordedWork, part: MemoryPart, size: int, *, on_host: bool = Fa
 
 def _written(work: RecordedWork, programs: tuple[Program, ...]) -> list[int]:
     """Returns the numbers of the memories that steps write, the flag's among them, in order."""
-    found = {work.call.changed.memory} if isinstance(work.call, FixedPointCall) else set[int]()
+    memories = {work.call.changed.memory} if isinstance(work.call, FixedPointCall) else set[int]()
     for part in (*work.first, *work.parts):
         for step in part.steps:
             written = {buffer.name for buffer in programs[step.program].abi_buffers if buffer.is_writable}
-            found |= {bound.memory for name, bound in step.bound.items() if name in written}
-    return sorted(found)
+            memories |= {bound.memory for name, bound in step.bound.items() if name in written}
+    return sorted(memories)

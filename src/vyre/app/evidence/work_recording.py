@@ -34,12 +34,12 @@ def parts_of(work: Work) -> BoundParts:
     for step in work.steps:
         if step.work.excess is not None:  # of a grid in memory; what an earlier call has left is no part of this one
             step.work.excess.upload(bytes(step.work.excess.nbytes))
-    found: BoundParts = []
+    parts: BoundParts = []
     for part in (work.first, *work.parts):
-        left_out = 0 if found else work.cleared
+        left_out = 0 if parts else work.cleared
         pairs = list(zip(part.steps, part.stated, strict=True))[left_out:]
-        found.append(([(each.step, tuple([at - left_out for at in before])) for each, before in pairs], part.times))
-    return found
+        parts.append(([(each.step, tuple([n - left_out for n in before])) for each, before in pairs], part.times))
+    return parts
 
 
 class _Bound:
@@ -74,27 +74,27 @@ class WorkRecording:
         self._begins: Final[dict[bytes, int]] = {}
         for steps, _ in parts:
             for step, _ in steps:
-                for buffer, held in zip(self._buffers(step.program), step.resources, strict=True):
-                    if isinstance(held, ResidentBuffer):
-                        self._bind(held, buffer.element.text, writes=buffer.is_writable)
+                for buffer, resource in zip(self._buffers(step.program), step.resources, strict=True):
+                    if isinstance(resource, ResidentBuffer):
+                        self._bind(resource, buffer.element.text, writes=buffer.is_writable)
         if flag is not None:
             self._bind(flag, "u32", writes=True)
 
     def _buffers(self, program: Program) -> list[Buffer]:
         return [buffer for buffer in program.abi_buffers if buffer.name not in self._own]
 
-    def _bind(self, held: ResidentBuffer, element: str, *, writes: bool) -> None:
-        found = self.bound.setdefault(id(held.root), _Bound(len(self.bound), held.root))
-        found.begin, found.end = min(found.begin, held.offset), max(found.end, held.offset + held.nbytes)
-        found.elements.add(element)
-        found.is_written |= writes and found.is_kept
+    def _bind(self, buffer: ResidentBuffer, element: str, *, writes: bool) -> None:
+        bound = self.bound.setdefault(id(buffer.root), _Bound(len(self.bound), buffer.root))
+        bound.begin, bound.end = min(bound.begin, buffer.offset), max(bound.end, buffer.offset + buffer.nbytes)
+        bound.elements.add(element)
+        bound.is_written |= writes and bound.is_kept
 
-    def part(self, held: Resource) -> records.MemoryPart:
+    def part(self, resource: Resource) -> records.MemoryPart:
         """Returns the place of data of the host, or of a part of memory."""
-        if isinstance(held, ResidentBuffer):
-            found = self.bound[id(held.root)]
-            return records.MemoryPart(found.number, held.offset - found.begin, held.nbytes)
-        data = bytes(held)
+        if isinstance(resource, ResidentBuffer):
+            bound = self.bound[id(resource.root)]
+            return records.MemoryPart(bound.number, resource.offset - bound.begin, resource.nbytes)
+        data = bytes(resource)
         begin = self._begins.setdefault(data, len(self.host))
         if begin == len(self.host):
             self.host.extend(data)
@@ -140,11 +140,11 @@ def record_work(
     except PROGRAM_ERRORS as error:
         failure = failure_of(error)
     first, rounds, called = recording.parts(parts[:1]), recording.parts(parts[1:]), call(recording)
-    programs = [files.kept(f"programs/{at}.vyre", text.encode()) for at, text in enumerate(recording.programs)]
-    held = files.slots("memory", [*before, ("host", "u8", bytes(recording.host))])
-    places = {each.number: slot for each, slot in zip(kept, held, strict=False)}
+    programs = [files.kept(f"programs/{number}.vyre", text.encode()) for number, text in enumerate(recording.programs)]
+    slots = files.slots("memory", [*before, ("host", "u8", bytes(recording.host))])
+    places = {each.number: slot for each, slot in zip(kept, slots, strict=False)}
     memory = [records.RecordedMemory(each.end - each.begin, places.get(each.number), each.begin) for each in bound]
-    memory += [records.RecordedMemory(len(recording.host), held[-1])]
+    memory += [records.RecordedMemory(len(recording.host), slots[-1])]
     if failure is not None:
         got = files.failed("outputs", by, failure)
     else:
@@ -172,8 +172,8 @@ def record_work(
 
 def _contents(lease: BackendLease, bound: list[_Bound]) -> list[tuple[str, str, bytes]]:
     """Returns the content of memory now."""
-    found = [bytearray(each.end - each.begin) for each in bound]
-    reads = [Readback(b.root, memoryview(data), b.begin) for b, data in zip(bound, found, strict=True) if data]
+    contents = [bytearray(each.end - each.begin) for each in bound]
+    reads = [Readback(b.root, memoryview(data), b.begin) for b, data in zip(bound, contents, strict=True) if data]
     if reads:
         lease.backend.require_memory().download(reads)
-    return [each.content(bytes(data)) for each, data in zip(bound, found, strict=True)]
+    return [each.content(bytes(data)) for each, data in zip(bound, contents, strict=True)]

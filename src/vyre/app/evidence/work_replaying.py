@@ -64,8 +64,8 @@ class _WorkAgain:
     def contents(self) -> dict[str, bytes]:
         """Returns the content of the memory that steps write now."""
         names = {slot.name for slot in self._work.got.slots}
-        held = zip(self._memory, [each.before for each in self._work.memory], strict=True)
-        return {slot.name: made.download().tobytes() for made, slot in held if slot is not None and slot.name in names}
+        pairs = zip(self._memory, [each.before for each in self._work.memory], strict=True)
+        return {slot.name: array.download().tobytes() for array, slot in pairs if slot and slot.name in names}
 
     def ran(self, *, as_recorded: bool) -> Mapping[str, int]:
         """Runs once, in the recorded modes or as the planner decides, and returns what was counted."""
@@ -98,7 +98,7 @@ class _WorkAgain:
         steps: list[Step] = []
         for each in part.steps:
             program, config = self._bundle.programs[each.program], config_of(each.config)
-            steps.append(Step(program, self._inputs(each), config, after=[steps[at] for at in each.after]))
+            steps.append(Step(program, self._inputs(each), config, after=[steps[number] for number in each.after]))
         return Repeat(steps, part.times)
 
     def _inputs(self, step: records.RecordedStep) -> dict[str, Any]:

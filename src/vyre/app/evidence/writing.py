@@ -82,11 +82,11 @@ def write_bundle(
     """
     files = BundleFiles()
 
-    def slots(folder: str, buffers: Sequence[Buffer], given: Mapping[str, bytes]) -> tuple[BufferContent, ...]:
+    def slots(folder: str, buffers: Sequence[Buffer], contents: Mapping[str, bytes]) -> tuple[BufferContent, ...]:
         names = [buffer.name for buffer in buffers]
-        if given.keys() != set(names):
-            raise InvalidInput(f"{folder} has {sorted(given)}", fix=f"give the bytes of {names}.")
-        return files.slots(folder, [(buffer.name, buffer.element.text, given[buffer.name]) for buffer in buffers])
+        if contents.keys() != set(names):
+            raise InvalidInput(f"{folder} has {sorted(contents)}", fix=f"give the bytes of {names}.")
+        return files.slots(folder, [(buffer.name, buffer.element.text, contents[buffer.name]) for buffer in buffers])
 
     def answer(folder: str, by: str, outcome: Outcome) -> Answer:
         if isinstance(outcome, Failure):
@@ -94,7 +94,7 @@ def write_bundle(
         return Answer(by, slots(folder, outputs_of(program.abi_buffers), outcome), None)
 
     program_file = files.kept(PROGRAM, program.to_text().encode())
-    given = slots("inputs", given_of(program, resident), inputs)
+    input_slots = slots("inputs", given_of(program, resident), inputs)
     first = answer("outputs", str(backend.id), got)
     other = None if expected is None else answer("expected", expected_by, expected)
     noted = noted or Noted()
@@ -102,8 +102,8 @@ def write_bundle(
         name=program.name,
         digest=program.digest.hex(),
         program=program_file,
-        inputs_digest=inputs_digest(given, resident, way),
-        inputs=given,
+        inputs_digest=inputs_digest(input_slots, resident, way),
+        inputs=input_slots,
         resident=dict(resident),
         config=config_fields(config),
         got=first,
@@ -126,11 +126,11 @@ class BundleFiles(dict[str, bytes]):
         self[name] = data
         return content_of(name, data)
 
-    def slots(self, folder: str, given: Iterable[tuple[str, str, bytes]]) -> tuple[BufferContent, ...]:
+    def slots(self, folder: str, contents: Iterable[tuple[str, str, bytes]]) -> tuple[BufferContent, ...]:
         """Adds the contents of buffers, each with the name, the type of its elements, and its bytes."""
         return tuple(
             BufferContent(name, element, self.kept(f"{folder}/{place}.bin", bytes(data)))
-            for place, (name, element, data) in enumerate(given)
+            for place, (name, element, data) in enumerate(contents)
         )
 
     def failed(self, folder: str, by: str, failure: Failure) -> Answer:
@@ -145,8 +145,8 @@ class BundleFiles(dict[str, bytes]):
 
 def evidence_on(backend: Backend, catalog: BackendCatalog | None, repository: SourceRepository | None) -> Evidence:
     """Returns a manifest that describes a backend, now."""
-    made = empty_evidence(packages_of(str(backend.id), catalog), repository)
-    return replace(made, device=device_of(backend, catalog))
+    evidence = empty_evidence(packages_of(str(backend.id), catalog), repository)
+    return replace(evidence, device=device_of(backend, catalog))
 
 
 def run_timing(timing: DispatchTiming) -> RunTiming:

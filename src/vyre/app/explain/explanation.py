@@ -115,14 +115,14 @@ class Explanation:
 
     def offer(self, mode: ExecutionMode) -> Offer | None:
         """Returns the call that runs the work in a mode that a dispatch does not use, or None."""
-        return next((found for found in self.offers if found.quote.mode is mode), None)
+        return next((offer for offer in self.offers if offer.quote.mode is mode), None)
 
     def at(self, batch: int) -> dict[ExecutionMode, Price]:
         """Returns the price of each mode that has one, for a batch of another size."""
         inputs = self.inputs
         workload = replace(inputs.workload, batch=batch)
-        found = quote(PriceInputs(workload, inputs.costs, inputs.executable))
-        return {price.mode: price for price in found if isinstance(price, Price)}
+        quotes = quote(PriceInputs(workload, inputs.costs, inputs.executable))
+        return {price.mode: price for price in quotes if isinstance(price, Price)}
 
     _repr_html_ = as_html
 
@@ -131,15 +131,15 @@ class Explanation:
         lines = [f"`{self.program}` on `{self.backend}`, a batch of {work.batch}: {self.plan.mode.value}"]
         lines += [f"  {mode}: {text}" for mode, text in modes(self)]
         lines += [f"  {topic}: {verdict}: {why}" for topic, verdict, why in self.others]
-        lines += [f"  operation {found}" for found in self.lowerings]
-        lines += [f"  pass {found}" for found in self.passes]
+        lines += [f"  operation {choice}" for choice in self.lowerings]
+        lines += [f"  pass {result}" for result in self.passes]
         return "\n".join((f"{lines[0]}, since {self.plan.why}", *lines[1:], *(f"note: {note}" for note in self.notes)))
 
 
-def modes(found: Explanation) -> Iterator[tuple[str, str]]:
+def modes(explanation: Explanation) -> Iterator[tuple[str, str]]:
     """Yields each mode with its predicted time, or the reason why it has none."""
-    for quoted in found.plan.quotes:
-        offer = found.offer(quoted.mode)
+    for quoted in explanation.plan.quotes:
+        offer = explanation.offer(quoted.mode)
         yield quoted.mode.value, _text(quoted) if offer is None else f"{_text(offer.quote)} ({offer.call})"
 
 
@@ -207,8 +207,8 @@ def _offers(backend: Backend, question: Question, kernel: Measured, work: Dispat
     if backend.persistent is not None and ExecutionMode.PERSISTENT not in work.executable:
         item = Workload(1, question.batch, question.repeats, _times(kernel, work.kernels))
         priced = quote(PriceInputs(item, question.costs, frozenset({ExecutionMode.PERSISTENT})))
-        found = next(each for each in priced if each.mode is ExecutionMode.PERSISTENT)
-        yield Offer("session.persistent(program)", found)
+        quoted = next(each for each in priced if each.mode is ExecutionMode.PERSISTENT)
+        yield Offer("session.persistent(program)", quoted)
     if backend.resident_executor is not None and ExecutionMode.FUSED not in work.executable:
         why = Reason("one program has no steps that could be joined")
         yield Offer("session.sequence(steps) joins steps", Unavailable(ExecutionMode.FUSED, why=why))

@@ -73,18 +73,18 @@ def known_costs(wanted: CostsWanted, costs_of: CostsOf) -> Known:
         raise InvalidConfig(f"costs={shown(wanted)}", fix='pass costs, a path, "measured", "assumed" or None.')
     if wanted == ASSUMED_COSTS:
         return Known(ASSUMED, "assumed, as asked for")
-    found = costs_of(None if wanted == MEASURED_COSTS else wanted, assume=False)
-    return Known(found.costs, found.why)
+    costs = costs_of(None if wanted == MEASURED_COSTS else wanted, assume=False)
+    return Known(costs.costs, costs.why)
 
 
-def _filled(found: KnownCosts) -> Known:
+def _filled(costs: KnownCosts) -> Known:
     """Replaces unknown costs by assumed ones, so that every mode gets a price, though an assumed one."""
-    known = found.costs.known()
+    known = costs.costs.known()
     missing: dict[str, Any] = {name: cost for name, cost in ASSUMED.known().items() if name not in known}
     if not missing:
-        return Known(found.costs, found.why)
+        return Known(costs.costs, costs.why)
     return Known(
-        replace(found.costs, **missing), f"{found.why}; {len(missing)} costs that were not measured are assumed"
+        replace(costs.costs, **missing), f"{costs.why}; {len(missing)} costs that were not measured are assumed"
     )
 
 
@@ -118,10 +118,10 @@ def explain_program(backend: Backend, asked: Asked, known: Known, sink: Decision
         known.why,
         asked.optimize,
     )
-    found = explain(backend, question, sink)
+    explanation = explain(backend, question, sink)
     if asked.lowered is not None:
-        found = replace(found, lowerings=asked.lowered(program, pipeline.config).choices)
-    return replace(found, notes=(*found.notes, lengths.assumed)) if lengths.assumed else found
+        explanation = replace(explanation, lowerings=asked.lowered(program, pipeline.config).choices)
+    return replace(explanation, notes=(*explanation.notes, lengths.assumed)) if lengths.assumed else explanation
 
 
 def assumed_lengths(pipeline: Pipeline) -> Lengths:

@@ -77,7 +77,7 @@ class Arguments:
         )
         self.traits: Final[tuple[Trait, ...]] = tuple(self._traits())
         kinds = {one.name: _kind_of(one) for one in self.parameters}
-        numbers = {self.names[at]: trait for at, trait in self.traits if trait not in (_dtype_trait, _shape_trait)}
+        numbers = {self.names[n]: trait for n, trait in self.traits if trait not in (_dtype_trait, _shape_trait)}
         self.kinds: Final[Mapping[str, Callable[[Any], object]]] = kinds | numbers
         """The function, by name of each argument, that returns the part of it on which a launch depends.
 
@@ -85,25 +85,25 @@ class Arguments:
         """
 
     # ---------------------------------------------------------------- binding
-    def bound(self, given: Sequence[Any], named: Mapping[str, Any]) -> Values:
+    def bound(self, positional: Sequence[Any], named: Mapping[str, Any]) -> Values:
         """Returns the arguments by position, for those of a call.  Raises ``UnfitArguments``."""
-        values: dict[str, Any] = dict(zip(self.names, given, strict=False))
+        values: dict[str, Any] = dict(zip(self.names, positional, strict=False))
         twice = [name for name in named if name in values]
         unknown = [name for name in named if name not in self.names]
         values.update(named)
         missing = [one.name for one in self.parameters if values.get(one.name) is None and not is_output(one)]
-        if len(given) > len(self.names) or twice or unknown or missing:
-            self._refuse(len(given), twice, unknown, missing)
+        if len(positional) > len(self.names) or twice or unknown or missing:
+            self._refuse(len(positional), twice, unknown, missing)
         return tuple([values.get(name) for name in self.names])
 
-    def _refuse(self, given: int, twice: list[str], unknown: list[str], missing: list[str]) -> NoReturn:
+    def _refuse(self, count: int, twice: list[str], unknown: list[str], missing: list[str]) -> NoReturn:
         signature = f"{self.title}({', '.join(self.names)})"
         if unknown:
             what, fix = f"has no parameter `{unknown[0]}`", f"its parameters are {', '.join(self.names) or 'none'}."
         elif twice:
             what, fix = f"got `{twice[0]}` twice", "give it by position or by name."
-        elif given > len(self.names):
-            what, fix = f"takes {len(self.names)} arguments, got {given}", "give each parameter once."
+        elif count > len(self.names):
+            what, fix = f"takes {len(self.names)} arguments, got {count}", "give each parameter once."
         else:
             what, fix = f"got nothing for `{missing[0]}`", f"give {', '.join(missing)}."
         raise UnfitArguments(f"{signature} {what}", fix=fix, loc=outside())
@@ -165,8 +165,8 @@ class Arguments:
             if array.direction != "out":
                 continue
             declared = self._declared(name, array, shapes, numbers, output_counts or {})
-            given = shapes.get(name) if name in passed else None
-            shape = declared if given is None else self._fitting(name, array, given, declared)
+            passed_shape = shapes.get(name) if name in passed else None
+            shape = declared if passed_shape is None else self._fitting(name, array, passed_shape, declared)
             if shape is None:
                 raise InvalidInput(
                     f"`{name}` of {self.title} is not given, and its size is not declared",
@@ -244,9 +244,9 @@ class Arguments:
 
     def _types(self, values: Values, chosen: Mapping[str, ScalarType]) -> dict[str, ScalarType]:
         """Returns the types that are chosen, follow from arrays, and then, where none tells, from NumPy scalars."""
-        found = dict(chosen)
+        types = dict(chosen)
         if not self.generic:
-            return found
+            return types
         for place, name, array in self.arrays:
             dtype = _dtype_of(values[place], name)
             if not isinstance(array.element, TypeVar) or dtype is None:
@@ -257,24 +257,24 @@ class Arguments:
                     f"`{name}` of {self.title} is an array of {dtype}, which vyre does not have",
                     fix=f"{type_fix(dtype) or 'pass x.astype(...) of a type that it has'}.",
                 )
-            if found.setdefault(parameter, known) is not known:
+            if types.setdefault(parameter, known) is not known:
                 raise InvalidInput(
-                    f"`{name}` of {self.title} holds {known.text}, and {parameter} is {found[parameter].text} already",
+                    f"`{name}` of {self.title} holds {known.text}, and {parameter} is {types[parameter].text} already",
                     fix="pass arrays of one type.",
                 )
         for one, value in zip(self.parameters, values, strict=True):
-            if isinstance(one.type, TypeVar) and one.type.__name__ not in found:
+            if isinstance(one.type, TypeVar) and one.type.__name__ not in types:
                 known = own_type(value)
                 if known is not None:
-                    found[one.type.__name__] = known
+                    types[one.type.__name__] = known
         for parameter in self.generic:
-            if parameter not in found:
+            if parameter not in types:
                 raise InvalidInput(
                     f"the type {parameter} of `{self.title}` follows from none of the arguments",
                     fix=f'pass a NumPy array or scalar of that type, or spec={{"{parameter}": f32}}.',
                 )
-            self.check_type(parameter, found[parameter])
-        return found
+            self.check_type(parameter, types[parameter])
+        return types
 
     def check_type(self, parameter: str, element: ScalarType) -> None:
         """Raises ``InvalidInput`` for a type that the constraints or the bound of a type parameter do not name."""
@@ -310,9 +310,9 @@ class Arguments:
         elif isinstance(value, list | tuple):
             shape = _listed_shape(value)
         else:
-            held = host_memory(value, f"input `{name}`")
+            memory = host_memory(value, f"input `{name}`")
             element = array.element if isinstance(array.element, ScalarType) else types[array.element.__name__]
-            shape = held.shape if isinstance(held, np.ndarray) else (held.nbytes // element.size,)
+            shape = memory.shape if isinstance(memory, np.ndarray) else (memory.nbytes // element.size,)
         size = (array.size,) if isinstance(array.size, int) else array.size
         if not isinstance(size, tuple) or array.direction == "out" or not shape:
             pass  # of any size, or refused elsewhere
@@ -363,48 +363,48 @@ class Arguments:
         flat = {other: (prod(shapes[other]),) if array.axes == 1 else shapes[other] for _, other, array in self.arrays
                 if other in shapes}  # fmt: skip
         try:
-            found = size.shape(flat, numbers)
+            shape = size.shape(flat, numbers)
         except ZeroDivisionError:
-            found = None
+            shape = None
         except KeyError as error:
             raise InvalidInput(f"`{error.args[0]}` of {self.title} is no whole number", fix="pass an int.") from None
-        if found is None or min(found) < 0:
-            what = "divides by zero" if found is None else f"is {', '.join(map(str, found))}"
+        if shape is None or min(shape) < 0:
+            what = "divides by zero" if shape is None else f"is {', '.join(map(str, shape))}"
             raise InvalidInput(
                 f"the size `{size.text}` of `{name}` of {self.title} {what} for these arguments",
                 fix="pass arguments for which it is a size, or the output itself.",
             )
-        return found
+        return shape
 
-    def _fitting(self, name: str, array: ArrayType, given: Shape, declared: Shape | None) -> Shape:
+    def _fitting(self, name: str, array: ArrayType, shape: Shape, declared: Shape | None) -> Shape:
         """Returns the shape of an output that the caller passes.  Raises ``InvalidInput`` if another is declared."""
         if declared is not None:
-            fits = given == declared if array.axes > 1 else prod(given) == prod(declared)
+            fits = shape == declared if array.axes > 1 else prod(shape) == prod(declared)
             if not fits:
                 raise InvalidInput(
-                    f"`{name}` of {self.title} has the shape {given}, and its declared size is {declared}",
+                    f"`{name}` of {self.title} has the shape {shape}, and its declared size is {declared}",
                     fix=f"pass numpy.empty({declared}, ...), or leave it out.",
                 )
-        return given
+        return shape
 
     # ---------------------------------------------------------------- traits
     def _traits(self) -> list[Trait]:
         sizes = any(isinstance(array.size, SizeExpression) for _, _, array in self.arrays)
         opened = any(array.direction == "out" and array.size is None for _, _, array in self.arrays)
-        found: list[Trait] = []
+        traits: list[Trait] = []
         for place, one in enumerate(self.parameters):
             if isinstance(one.type, StaticType):
-                found.append((place, identity))
+                traits.append((place, identity))
             elif isinstance(one.type, TypeVar):
-                found.append((place, own_type))
+                traits.append((place, own_type))
             elif isinstance(one.type, ArrayType):
                 if isinstance(one.type.element, TypeVar):
-                    found.append((place, _dtype_trait))
+                    traits.append((place, _dtype_trait))
                 if self._has_axes or sizes or (opened and one.type.direction == "out"):
-                    found.append((place, _shape_trait))
+                    traits.append((place, _shape_trait))
             elif sizes:
-                found.append((place, whole_number))
-        return found
+                traits.append((place, whole_number))
+        return traits
 
 
 def is_output(one: Parameter) -> bool:
@@ -453,8 +453,8 @@ def _dtype_of(value: Any, name: str) -> Any:
     dtype = getattr(value, "dtype", None)
     if dtype is None or isinstance(dtype, np.dtype):
         return dtype
-    held = host_memory(value, f"input `{name}`")
-    return held.dtype if isinstance(held, np.ndarray) else None
+    memory = host_memory(value, f"input `{name}`")
+    return memory.dtype if isinstance(memory, np.ndarray) else None
 
 
 def _type_variables(one: Parameter) -> tuple[TypeVar, ...]:

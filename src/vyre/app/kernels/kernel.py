@@ -83,19 +83,19 @@ class Kernel(Carried, LaunchedKernel, Generic[P]):
     @property
     def arguments(self) -> Arguments:
         """Returns the parameters, which bind and resolve the arguments of calls."""
-        found = self._arguments
-        if found is None:
-            found = self._arguments = Arguments(self.definition)
-            self._is_plain = not found.traits
-        return found
+        parameters = self._arguments
+        if parameters is None:
+            parameters = self._arguments = Arguments(self.definition)
+            self._is_plain = not parameters.traits
+        return parameters
 
     @property
     def _made(self) -> Specializations:
-        found = self._held.get(None)
-        if found is None:
-            made = Specializations(self.definition, self.arguments.generic, self.arguments.statics)
-            found = self._held.setdefault(None, made)  # of several threads, the first one's
-        return found
+        specializations = self._held.get(None)
+        if specializations is None:
+            new = Specializations(self.definition, self.arguments.generic, self.arguments.statics)
+            specializations = self._held.setdefault(None, new)  # of several threads, the first one's
+        return specializations
 
     # ------------------------------------------------------------ programs
     @property
@@ -103,10 +103,10 @@ class Kernel(Carried, LaunchedKernel, Generic[P]):
         """Returns the program.  Raises ``KernelSourceError``, and ``InvalidInput`` for a generic kernel."""
         names = self._open_names
         if names:
-            given = ", ".join(f"{name}=..." for name in names)
+            values = ", ".join(f"{name}=..." for name in names)
             raise InvalidInput(
                 f"`{self.__name__}` is generic over {', '.join(names)}, so it has no single program",
-                fix=f"write {self.__name__}.specialize({given}).",
+                fix=f"write {self.__name__}.specialize({values}).",
             )
         return self._made.get((), ()).program
 
@@ -124,11 +124,11 @@ class Kernel(Carried, LaunchedKernel, Generic[P]):
                 else f"write {self.__name__}.program.",
                 loc=outside(),
             )
-        given = self.arguments
-        types = tuple(chosen_type(name, values[name]) for name in given.generic)
-        for name, element in zip(given.generic, types, strict=True):
-            given.check_type(name, element)
-        statics = tuple(given.static(name, values[name]) for name in given.statics)
+        parameters = self.arguments
+        types = tuple(chosen_type(name, values[name]) for name in parameters.generic)
+        for name, element in zip(parameters.generic, types, strict=True):
+            parameters.check_type(name, element)
+        statics = tuple(parameters.static(name, values[name]) for name in parameters.statics)
         return self._made.get(types, statics).program
 
     @property
@@ -152,15 +152,15 @@ class Kernel(Carried, LaunchedKernel, Generic[P]):
     # ------------------------------------------------------------ calls
     _launch_on = planned
 
-    def __call__(self, *given: Argument | None, **named: Argument | None) -> Any:
+    def __call__(self, *values: Argument | None, **named: Argument | None) -> Any:
         """Runs the kernel; returns the outputs that are left out."""
-        if named or len(given) != self._arity or not self._is_plain:
-            return self._run(given, named, None)
+        if named or len(values) != self._arity or not self._is_plain:
+            return self._run(values, named, None)
         entered = ENTERED.get()
         plan = (entered[-1][0] if entered and entered[-1][1] is None else current_session())._calls.get(self)
         if plan is None or not plan.specialized.unchanged():
-            return self._run(given, named, None)
-        return plan.call(*given)
+            return self._run(values, named, None)
+        return plan.call(*values)
 
     def __getitem__(self, grid: Grid) -> Launcher[P]:
         """Returns the kernel with so many workgroups along each axis, x first.  Raises ``InvalidConfig``."""
@@ -172,15 +172,15 @@ class Kernel(Carried, LaunchedKernel, Generic[P]):
         """
         return Launcher(self, (None, axes_of("extent", extent)))
 
-    def _run(self, given: tuple[Any, ...], named: Mapping[str, Any], launch: Launch | None) -> Any:
+    def _run(self, values: tuple[Any, ...], named: Mapping[str, Any], launch: Launch | None) -> Any:
         arguments = self.arguments
-        if named or len(given) != self._arity:
-            given = arguments.bound(given, named)
+        if named or len(values) != self._arity:
+            values = arguments.bound(values, named)
         session = current_session()
         key: Any = self
         if launch is not None or arguments.traits:
             try:
-                key = (self, launch, *[trait(given[at]) for at, trait in arguments.traits])
+                key = (self, launch, *[trait(values[place]) for place, trait in arguments.traits])
             except (AttributeError, TypeError, ValueError, RecursionError):
                 key = None  # an argument of a wrong kind, which is refused below
         try:
@@ -188,18 +188,18 @@ class Kernel(Carried, LaunchedKernel, Generic[P]):
         except TypeError:  # a trait without a hash
             key = plan = None
         if plan is None or not plan.specialized.is_current():
-            plan = self._planned(session, key, given, launch)
-        return plan.call(*given)
+            plan = self._planned(session, key, values, launch)
+        return plan.call(*values)
 
     def _specialized(self, resolved: Resolved) -> Specialized:
         """Returns the present program for what follows from arguments."""
         return self._made.get(resolved.types, resolved.statics)
 
-    def _planned(self, session: LaunchSession, key: object, given: Values, launch: Launch | None) -> CallPlan:
+    def _planned(self, session: LaunchSession, key: object, values: Values, launch: Launch | None) -> CallPlan:
         """Compiles the kernel for arguments like these, and keeps the plan of such calls."""
-        self.arguments.bound(given, {})
+        self.arguments.bound(values, {})
         grid, extent = launch or (None, None)
-        launched = KernelLaunch(self, given, None, Keywords(grid=grid, extent=extent))
+        launched = KernelLaunch(self, values, None, Keywords(grid=grid, extent=extent))
         plan = CallPlan(
             self.arguments, launched.resolved, launched.specialized, launched.compiled(session), session._lease
         )
@@ -291,20 +291,20 @@ class Specializations:
         Raises ``KernelSourceError`` and ``InvalidProgram``.
         """
         key = (types, tuple(map(identity, statics)))
-        found = self._current(key)
-        if found is None:
+        specialized = self._current(key)
+        if specialized is None:
             with self._lock, sealed:
-                found = self._current(key)
-                if found is None:
-                    found = self._definition.specialized(
+                specialized = self._current(key)
+                if specialized is None:
+                    specialized = self._definition.specialized(
                         dict(zip(self._generic, types, strict=True)), dict(zip(self._statics, statics, strict=True))
                     )
                     if self._count >= MOST:
                         self._made.clear()
                         self._count = 0
-                    self._made[key] = (found, *self._made.get(key, ()))
+                    self._made[key] = (specialized, *self._made.get(key, ()))
                     self._count += 1
-        return found
+        return specialized
 
     def _current(self, key: Key) -> Specialized | None:
         for one in self._made.get(key, ()):

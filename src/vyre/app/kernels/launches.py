@@ -67,7 +67,7 @@ class LaunchedKernel(ProgramSource):
         """Returns the program for types and static values, by name."""
 
     @abstractmethod
-    def _run(self, given: tuple[Any, ...], named: Mapping[str, Any], launch: Launch | None) -> Any: ...
+    def _run(self, values: tuple[Any, ...], named: Mapping[str, Any], launch: Launch | None) -> Any: ...
 
     @abstractmethod
     def _specialized(self, resolved: Resolved) -> Specialized: ...
@@ -103,9 +103,9 @@ class Launcher(ProgramSource, Generic[P]):
         """Returns the program of the kernel; raises what ``Kernel.program`` raises."""
         return self._kernel.program
 
-    def __call__(self, *given: Argument | None, **named: Argument | None) -> Any:
+    def __call__(self, *values: Argument | None, **named: Argument | None) -> Any:
         """Runs the kernel; returns the outputs that are left out."""
-        return self._kernel._run(given, named, self._launch)
+        return self._kernel._run(values, named, self._launch)
 
     def _launch_on(
         self, session: LaunchSession, inputs: Inputs, config: DispatchConfig | None, shorthand: Keywords,
@@ -251,15 +251,15 @@ def with_geometry(source: ProgramSource, config: DispatchConfig | None, shorthan
     Raises ``InvalidConfig`` where ``config`` or ``shorthand`` gives one, too, and for a config that is none.
     """
     check_config(config)
-    found = shorthand.copy()
+    keywords = shorthand.copy()
     if isinstance(source, Launcher):
         if _has_geometry(config, shorthand):
             raise InvalidConfig(
                 f"the number of workgroups or lanes is given twice, by {source!r} and beside it",
                 fix=f"give it once: pass {source._kernel.__name__} itself, or leave out grid and extent.",
             )
-        found["grid"], found["extent"] = source._launch
-    return found
+        keywords["grid"], keywords["extent"] = source._launch
+    return keywords
 
 
 def program_of(

@@ -177,14 +177,14 @@ class CallPlan:
         given_outputs = False
         is_usual = True
         try:
-            for slot, at, dtype, convert in self._read:
-                array = values[at]
+            for slot, position, dtype, convert in self._read:
+                array = values[position]
                 if type(array) is _ndarray and array.dtype is dtype:
                     views[slot] = _memoryview(array).cast("B").toreadonly()
                 else:
                     views[slot] = convert(array)
-            for at, place, dtype, shape, model in self._written:
-                array = values[at]
+            for position, place, dtype, shape, model in self._written:
+                array = values[position]
                 if type(array) is _ndarray and array.dtype is dtype:
                     given_outputs = given_outputs or place is None
                 elif array is None and place is None:
@@ -258,15 +258,15 @@ class CallPlan:
     def _run_checked(self, values: Values) -> Any:
         """Checks what is written, runs on memory of its own, and copies the results where the run has succeeded."""
         self._arguments.bound(values, {})
-        resident = [self._names[at] for at, value in enumerate(values) if isinstance(value, ResidentArray)]
+        resident = [self._names[position] for position, value in enumerate(values) if isinstance(value, ResidentArray)]
         targets = [self._target(one, values[one.at]) for one in self._written]
         self._check_apart(values)
         shapes = tuple([self._shape(one, values) for one in self._written])
         if resident:
             return self._run_resident(values, resident, targets, shapes)
         views = self._template.copy()
-        for place, at, _, convert in (*self._read, *self._updated):
-            views[place] = convert(values[at])
+        for place, position, _, convert in (*self._read, *self._updated):
+            views[place] = convert(values[position])
         sizes = tuple([None if target is None else target.size for target in targets])
         storage = self._outputs.sized_storage(sizes, shapes)
         self._pipeline.fill(views, storage)

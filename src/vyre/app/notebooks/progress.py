@@ -88,7 +88,7 @@ def _notebook_display() -> Callable[..., Any] | None:
             return None
         from importlib import import_module
 
-        found: Callable[..., Any] = import_module("IPython.display").display
+        display: Callable[..., Any] = import_module("IPython.display").display
     except Exception:
         return None
-    return found
+    return display

@@ -81,15 +81,15 @@ def _picture(array: npt.NDArray[Any]) -> Html:
 
 
 @view_of.register(Explanation)
-def explanation_view(found: Explanation) -> Html:
+def explanation_view(explanation: Explanation) -> Html:
     """Returns the ways to run a program with their predicted times, a chart of them, and the other decisions."""
-    work, plan = found.inputs.workload, found.plan
+    work, plan = explanation.inputs.workload, explanation.plan
     runs = work.batch * work.repeats
     prices = [quote for quote in plan.quotes if isinstance(quote, Price)]
     largest = max([1, *(price.total_ns for price in prices)])
     rows = []
     for planned in plan.quotes:
-        offer = found.offer(planned.mode)
+        offer = explanation.offer(planned.mode)
         quote = planned if offer is None else offer.quote
         mode = bold(f"{quote.mode.value} (chosen)") if quote.mode is plan.mode else text(quote.mode.value)
         if isinstance(quote, Price):
@@ -97,17 +97,17 @@ def explanation_view(found: Explanation) -> Html:
             rows.append((mode, whole, each, quote.provenance.value, bar(quote.total_ns / largest)))
         else:
             rows.append((mode, "-", "-", f"unavailable: {quote.why}", Html("")))
-    sizes, by_mode = price_curves(found)
+    sizes, by_mode = price_curves(explanation)
     parts = [
         table(("mode", "predicted", "a run", "costs", ""), rows),
         paragraph(f"{plan.mode.value}, since {plan.why}"),
         curves(sizes, by_mode, "batch; predicted time of a run"),
     ]
-    if found.others:
-        parts.append(folded("further decisions", table(("decision", "verdict", "why"), found.others)))
-    parts += [paragraph(f"note: {note}") for note in found.notes]
-    title = f" on {found.backend}: {work.repeats} x {work.batch} runs"
-    return panel(Html(f"{bold(found.program)}{text(title)}"), *parts)
+    if explanation.others:
+        parts.append(folded("further decisions", table(("decision", "verdict", "why"), explanation.others)))
+    parts += [paragraph(f"note: {note}") for note in explanation.notes]
+    title = f" on {explanation.backend}: {work.repeats} x {work.batch} runs"
+    return panel(Html(f"{bold(explanation.program)}{text(title)}"), *parts)
 
 
 @view_of.register(SelectionReport)
@@ -138,42 +138,42 @@ def session_view(session: SessionReports) -> Html:
 
 
 @view_of.register(TuningReport)
-def tuning_view(found: TuningReport) -> Html:
+def tuning_view(report: TuningReport) -> Html:
     """Returns the candidates with their times, and the winner."""
-    known = [median for median in found.medians if median]
+    known = [median for median in report.medians if median]
     largest = max([1.0, *known])
     rows = []
     for number, (candidate, median, samples) in enumerate(
-        zip(found.candidates, found.medians, found.samples, strict=True)
+        zip(report.candidates, report.medians, report.samples, strict=True)
     ):
         name = f"{candidate} (declared)" if number == 0 else str(candidate)
-        shown = "-" if median is None else duration(median) if found.measured else f"{median:.0f}"
+        shown = "-" if median is None else duration(median) if report.measured else f"{median:.0f}"
         picture = bar(median / largest) if median else Html("")
-        rows.append((bold(name) if candidate == found.winner else name, shown, len(samples), picture))
-    title = f"Fastest: {found.winner}" if found.winner else "No other way is proven faster than the declared one"
-    parts = [table(("candidate", "median" if found.measured else "work", "samples", ""), rows), paragraph(found.why)]
-    if not found.measured:
+        rows.append((bold(name) if candidate == report.winner else name, shown, len(samples), picture))
+    title = f"Fastest: {report.winner}" if report.winner else "No other way is proven faster than the declared one"
+    parts = [table(("candidate", "median" if report.measured else "work", "samples", ""), rows), paragraph(report.why)]
+    if not report.measured:
         parts.append(paragraph("Nothing was measured: these are estimates of a model."))
-    if found.rejected:
-        rejected = [(each.candidate, each.reason) for each in found.rejected]
+    if report.rejected:
+        rejected = [(each.candidate, each.reason) for each in report.rejected]
         parts.append(folded("rejected", table(("candidate", "reason"), rejected)))
     return panel(title, *parts)
 
 
 @view_of.register(RaceReport)
-def race_view(found: RaceReport) -> Html:
+def race_view(report: RaceReport) -> Html:
     """Returns the variants of a race, and why one of them won."""
-    rows: list[tuple[object, object]] = [(each.name, each.verdict.why) for each in found.raced]
-    rows += [(name, f"{cost} by the model") for name, cost in found.estimates.items()]
+    rows: list[tuple[object, object]] = [(each.name, each.verdict.why) for each in report.raced]
+    rows += [(name, f"{cost} by the model") for name, cost in report.estimates.items()]
     parts = [table(("variant", "verdict"), rows)] if rows else []
-    return panel(Html(f"{bold(found.winner)}: {text(found.why)}"), *parts)
+    return panel(Html(f"{bold(report.winner)}: {text(report.why)}"), *parts)
 
 
 @view_of.register(KnownCosts)
-def known_costs_view(found: KnownCosts) -> Html:
+def known_costs_view(known: KnownCosts) -> Html:
     """Returns launch costs and their origin."""
-    changed = [paragraph(f"changed: {verdict.why}") for verdict in found.corrected]
-    return panel(f"Launch costs: {found.why}", costs_table(found.costs), *changed)
+    changed = [paragraph(f"changed: {verdict.why}") for verdict in known.corrected]
+    return panel(f"Launch costs: {known.why}", costs_table(known.costs), *changed)
 
 
 @view_of.register(Kernel)

@@ -31,14 +31,14 @@ def writer_of(inputs: HostInputs) -> Writer:
     It returns False for inputs that need a conversion or do not fit; what it has written by then is undefined.
     """
     kinds: list[str] = []
-    held: dict[str, Any] = {}
+    constants: dict[str, Any] = {}
     for number, buffer in enumerate(inputs.buffers):
         kind, parts = _slot(buffer, inputs)
         kinds.append(kind)
-        held |= {f"{name}{number}": part for name, part in parts.items()}
+        constants |= {f"{name}{number}": part for name, part in parts.items()}
     code = _code(tuple(kinds), inputs.names)
     known = {"__name__": __name__, "ndarray": np.ndarray, "memoryview": memoryview, "refused": _REFUSED}
-    return FunctionType(code, {**known, "type": type, "len": len, **held}, "write")
+    return FunctionType(code, {**known, "type": type, "len": len, **constants}, "write")
 
 
 def _slot(buffer: Buffer, inputs: HostInputs) -> tuple[str, dict[str, Any]]:

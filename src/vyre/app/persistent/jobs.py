@@ -106,15 +106,15 @@ class PersistentJobs(Unique):
         Inputs are copied before this returns.  Raises ``InvalidInput``, ``InvalidResource`` after ``close``, and
         ``QueueFull`` if ``capacity`` jobs are under way; with ``backpressure`` it waits for room instead.
         """
-        found = self.try_submit(inputs)
-        if found is not None:
-            return found
+        ticket = self.try_submit(inputs)
+        if ticket is not None:
+            return ticket
         if not self._backpressure:
             raise QueueFull(f"the queue of {self!r} is full")
-        while found is None:
+        while ticket is None:
             self._engine(self._views(inputs)).wait_room()
-            found = self.try_submit(inputs)
-        return found
+            ticket = self.try_submit(inputs)
+        return ticket
 
     def try_submit(self, inputs: Inputs = ()) -> Ticket | None:
         """Queues a job as ``submit`` does, or returns None if the queue is full; never waits."""
@@ -159,11 +159,11 @@ class PersistentJobs(Unique):
 
         Raises ``InvalidInput`` for columns of different lengths, and what ``submit`` raises.
         """
-        rows, given = self._columns(columns, jobs)
+        rows, varying = self._columns(columns, jobs)
         if rows == 0:
             return JobBatch(self, ())
-        shared = [name not in given for name in self._inputs.names]
-        views = self._column_views(columns, given)
+        shared = [name not in varying for name in self._inputs.names]
+        views = self._column_views(columns, varying)
         lengths = tuple(v.nbytes if one else v.nbytes // rows for v, one in zip(views, shared, strict=True))
         engine = self._queue_for(lengths).engine
         parts, start = [], 0
@@ -186,8 +186,8 @@ class PersistentJobs(Unique):
         """
         from vyre.app.evidence.recording import JobRun, recorded
 
-        given = dict(zip(self._inputs.names, map(bytes, self._views(inputs)), strict=True))
-        job, backend = JobRun(self.submit, self.outputs, given), self._lease.backend
+        contents = dict(zip(self._inputs.names, map(bytes, self._views(inputs)), strict=True))
+        job, backend = JobRun(self.submit, self.outputs, contents), self._lease.backend
         path = path_of("path", path)
         with self._lease.within():
             return recorded(path, self.program, self.config, backend, job, 1, self._journal, "persistent")
@@ -195,10 +195,10 @@ class PersistentJobs(Unique):
     # ------------------------------------------------------------ ends of jobs
     def as_completed(self, tickets: Iterable[Ticket], timeout: float | None = None) -> Iterator[Ticket]:
         """Yields tickets as their jobs end.  Raises ``TimeoutError`` if ``timeout`` seconds pass first."""
-        found = list(items_of("tickets", tickets))
-        for ticket in found:
+        all_tickets = list(items_of("tickets", tickets))
+        for ticket in all_tickets:
             expect("tickets", ticket, Ticket, "tickets", InvalidInput)
-        return self.in_order_of_end(found, timeout)
+        return self.in_order_of_end(all_tickets, timeout)
 
     def flush(self, timeout: float | None = None) -> None:
         """Waits until all jobs that were submitted before have ended.  Raises ``TimeoutError``."""
@@ -229,11 +229,11 @@ class PersistentJobs(Unique):
         ``launches`` of kernels that serve them, ``jobs`` that have ended, ``submissions``, ``waits``: calls that had to
         sleep, ``wakes`` of sleeping callers, ``full``: refusals; a backend may count more.
         """
-        found: dict[str, int] = {}
+        counters: dict[str, int] = {}
         for engine in self.engines:
             for name, count in engine.counters().items():
-                found[name] = found.get(name, 0) + count
-        return found
+                counters[name] = counters.get(name, 0) + count
+        return counters
 
     # ------------------------------------------------------------ lifetime
     def close(self) -> None:
@@ -315,15 +315,15 @@ class PersistentJobs(Unique):
         import asyncio
 
         loop = asyncio.get_running_loop()
-        found = self._loops.get(id(loop))
-        if found is None:
+        loop_notices = self._loops.get(id(loop))
+        if loop_notices is None:
             self._check()
             for key, notices in entries_of(self._loops):
                 if notices.is_closed:
                     del self._loops[key]
                     notices.end()
-            found = self._loops[id(loop)] = LoopNotices(loop)
-        return found.future(ticket, self.call_when_done)
+            loop_notices = self._loops[id(loop)] = LoopNotices(loop)
+        return loop_notices.future(ticket, self.call_when_done)
 
     def in_order_of_end(self, tickets: Sequence[Any], timeout: float | None) -> Iterator[Any]:
         """Implements ``as_completed``."""
@@ -375,9 +375,9 @@ class PersistentJobs(Unique):
     def _queue_for(self, lengths: tuple[int, ...]) -> JobQueue:
         self._check()
         with self._lock, sealed:
-            found = self._queues.get(lengths)
-            if found is not None:
-                return found
+            open_queue = self._queues.get(lengths)
+            if open_queue is not None:
+                return open_queue
             if len(self._queues) >= MOST_LENGTHS and self._replaces:
                 oldest = self._queues.pop(next(iter(self._queues))).engine
                 self._latest = None
@@ -388,12 +388,12 @@ class PersistentJobs(Unique):
                     f"inputs of {lengths} bytes, after {MOST_LENGTHS} other combinations of lengths",
                     fix="open another with session.persistent, or dispatch.",
                 )
-            made = self._opened(lengths)
+            engine = self._opened(lengths)
             if not self._closed:
-                self._lengths[id(made)] = lengths
-                queue = self._queues[lengths] = JobQueue(made)
+                self._lengths[id(engine)] = lengths
+                queue = self._queues[lengths] = JobQueue(engine)
                 return queue
-        made.close()
+        engine.close()
         self._check()
         raise AssertionError
 
@@ -429,11 +429,11 @@ class PersistentJobs(Unique):
                 )
         return jobs, frozenset(rows)
 
-    def _column_views(self, columns: Inputs, given: frozenset[str]) -> tuple[HostBytes, ...]:
+    def _column_views(self, columns: Inputs, varying: frozenset[str]) -> tuple[HostBytes, ...]:
         values = self._inputs.values(columns)
         return tuple(
             self._inputs.column(name, value)
-            if name in given and name in self._pushes
+            if name in varying and name in self._pushes
             else self._inputs.view(name, value)
             for name, value in zip(self._inputs.names, values, strict=True)
         )

@@ -120,7 +120,7 @@ def run_all(
         failures = [error for each in started if (error := failure(each)) is not None]
     if failures:
         raise failures[0]
-    found: list[Result] = [each.result() for each in started]
+    results: list[Result] = [each.result() for each in started]
     if items:
         ended = now_ns()
         collecting = (ended - began) // len(items)
@@ -128,7 +128,7 @@ def run_all(
         if beside is not None:
             each = sorted(samples)[len(samples) // 2] + collecting
             beside.append(max(0, ended - first_began - each * len(items)))
-    return found
+    return results
 
 
 def _measured(samples: Sequence[int] | deque[int], provenance: Provenance) -> Measured | None:

@@ -80,17 +80,17 @@ class LoopNotices:
 
         ``call_when_done`` tells of it where the engine has no descriptor for one more loop.
         """
-        made: asyncio.Future[None] = self._loop.create_future()
+        future: asyncio.Future[None] = self._loop.create_future()
         try:
             descriptor = self._subscriptions.add(ticket.engine)
             if descriptor is not None:
                 self._loop.add_reader(descriptor, self._look)
         except (VyreError, OSError, NotImplementedError):
-            call_when_done(ticket, lambda _: self._soon(partial(_settle, made)))
-            return made
-        self._pending.append((ticket, made))
+            call_when_done(ticket, lambda _: self._soon(partial(_settle, future)))
+            return future
+        self._pending.append((ticket, future))
         self._look()
-        return made
+        return future
 
     def end(self) -> None:
         """Forgets the loop, after telling of all jobs, which have ended.  Called by any thread."""

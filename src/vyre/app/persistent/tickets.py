@@ -133,9 +133,9 @@ class Ticket(Unique):
                 raise  # it is no error of the job
             self.jobs.ended_with(error, self.number)
             outcome = error
-        found = self._outcome
-        if found is not None:
-            return found  # another thread has forgotten the ticket: what was read may be of a later job
+        settled = self._outcome
+        if settled is not None:
+            return settled  # another thread has forgotten the ticket: what was read may be of a later job
         self._outcome = outcome
         self.memory = None
         self._forget()
@@ -146,12 +146,12 @@ class Ticket(Unique):
         timing = self.engine.wait(self.number, timeout=timeout)
         if memory is None:
             raise InvalidResource("the ticket was forgotten", fix="keep the result.")
-        held = memory.held
-        if held is None:
-            held = memory.held = jobs.outputs.over(memory.outputs)
+        kept = memory.held
+        if kept is None:
+            kept = memory.held = jobs.outputs.over(memory.outputs)
         if self._wanted is not None:
-            held = [array.reshape(shape_for(array.size, s)) for array, s in zip(held, self._wanted, strict=True)]
-        arrays = (held[0].copy(),) if len(held) == 1 else tuple([array.copy() for array in held])
+            kept = [array.reshape(shape_for(array.size, s)) for array, s in zip(kept, self._wanted, strict=True)]
+        arrays = (kept[0].copy(),) if len(kept) == 1 else tuple([array.copy() for array in kept])
         return jobs.result(jobs.outputs.typed(arrays) if jobs.outputs.converts else arrays, timing, self.engine)
 
 
@@ -231,12 +231,12 @@ class JobBatch(Unique):
         if not -self._length <= number < self._length:
             raise IndexError(f"job {number} of a batch of {self._length}")
         index = number % self._length
-        found = self._tickets.get(index)
-        if found is None:
+        ticket = self._tickets.get(index)
+        if ticket is None:
             part = self._part(index)
             number = part.first + index - part.start
-            found = self._tickets.setdefault(index, BatchTicket(self, part.engine, number, index))
-        return found
+            ticket = self._tickets.setdefault(index, BatchTicket(self, part.engine, number, index))
+        return ticket
 
     def __iter__(self) -> Iterator[Result]:
         """Yields the results in order; raises the error of a job at its place."""
@@ -291,11 +291,11 @@ class JobBatch(Unique):
 
     def _failed(self, timeout: float | None) -> list[int]:
         left = Deadline(timeout)
-        found: list[int] = []
+        failed: list[int] = []
         for part in self._parts:
             ended = part.engine.wait_many(part.first, part.jobs, timeout=left.seconds())
-            found += [part.start + ticket - part.first for ticket in ended.failed]
-        return found
+            failed += [part.start + ticket - part.first for ticket in ended.failed]
+        return failed
 
     def _error(self, index: int) -> VyreError:
         error = self[index].exception()

@@ -99,10 +99,10 @@ class ResidentCache(Closing):
         """
         expect("name", name, str, "a text")
         expect("constant", constant, bool, "True or False")
-        given = None if isinstance(data, np.generic) else host_memory(data, f"array `{name}`")
-        if not isinstance(given, np.ndarray):
+        array = None if isinstance(data, np.generic) else host_memory(data, f"array `{name}`")
+        if not isinstance(array, np.ndarray):
             raise InvalidInput(f"array `{name}` has no element type", fix="pass a NumPy array.")
-        nbytes = given.size * (_WORD if given.dtype == np.bool_ else given.itemsize)
+        nbytes = array.size * (_WORD if array.dtype == np.bool_ else array.itemsize)
         if nbytes > self.budget:
             raise InvalidInput(
                 f"array `{name}` takes {nbytes} bytes, and the budget is {self.budget}", fix="raise the budget."
@@ -111,7 +111,7 @@ class ResidentCache(Closing):
             self._check_open()
             if name in self._entries:
                 raise InvalidInput(f"array `{name}` is in the cache", fix="remove it first, or use another name.")
-            self._entries[name] = _Entry(given.copy(), nbytes, constant)
+            self._entries[name] = _Entry(array.copy(), nbytes, constant)
 
     @contextmanager
     def use(self, name: str) -> Iterator[ResidentArray]:
@@ -207,16 +207,16 @@ class ResidentCache(Closing):
 
     def _entry(self, name: str) -> _Entry:
         expect("name", name, str, "a text")
-        found = self._entries.get(name)
-        if found is None:
+        entry = self._entries.get(name)
+        if entry is None:
             known = ", ".join(f"`{each}`" for each in self._entries) or "none"
             raise InvalidInput(f"the cache has no array {shown(name)}", fix=f"its arrays are {known}.")
-        return found
+        return entry
 
     def candidates(self) -> list[Candidate]:
         """Returns the arrays that may leave the device now: those that no block and no operation uses."""
         order = self._lease.order
-        found: list[Candidate] = []
+        candidates: list[Candidate] = []
         for name, entry in self._entries.items():
             array = entry.resident
             if array is None or entry.users:
@@ -224,8 +224,8 @@ class ResidentCache(Closing):
             if order.under_way and order.conflicts(accesses_to(((array.buffer, True),))):
                 continue
             gain = self._gain(entry)
-            found.append(Candidate(entry.nbytes, gain, partial(self._evict, name, entry, gain)))
-        return found
+            candidates.append(Candidate(entry.nbytes, gain, partial(self._evict, name, entry, gain)))
+        return candidates
 
     def _wait_if_some_leave(self, name: str) -> None:
         """Waits for asynchronous operations, which may use what has to leave; not on a thread that runs them."""

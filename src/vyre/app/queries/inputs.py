@@ -82,11 +82,11 @@ class SharedInputs:
 
     def columns(self, columns: Mapping[str, Argument]) -> Columns:
         """Returns the inputs of a call, converted and checked.  Raises ``InvalidInput``."""
-        found = Columns(0, {}, {}, {})
+        own = Columns(0, {}, {}, {})
         rows: dict[str, int] = {}
         for name, value in self._values(columns):
-            self._add(self._buffers[name], value, found, rows)
-        return found._replace(queries=_count_of(rows))
+            self._add(self._buffers[name], value, own, rows)
+        return own._replace(queries=_count_of(rows))
 
     def _values(self, columns: Mapping[str, Argument]) -> Iterable[tuple[str, object]]:
         """Returns the inputs that are not shared, with their names, in binding order."""
@@ -98,8 +98,8 @@ class SharedInputs:
             if name in shared:
                 raise InvalidInput(f"columns: {shown(name)} is shared", fix="leave it out.")
         names = self.inputs.names
-        given = self.inputs.values({n: value for n, value in shared.items() if n in names} | dict(columns))
-        return [(name, value) for name, value in zip(names, given, strict=True) if name in self._open]
+        values = self.inputs.values({n: value for n, value in shared.items() if n in names} | dict(columns))
+        return [(name, value) for name, value in zip(names, values, strict=True) if name in self._open]
 
     def _share(self, name: str, value: Argument) -> None:
         buffer = self._buffers.get(name)
@@ -116,19 +116,19 @@ class SharedInputs:
         elif buffer.is_push:
             self.numbers[name] = bytes(self.inputs.view(name, value))
         else:
-            made = make_resident(self._lease.backend.require_memory(), self.inputs.view(name, value), name)
-            made.buffer.quiet()
-            self._made.append(made)
-            self._lease.adopt(made)
-            self.arrays[name] = made
+            array = make_resident(self._lease.backend.require_memory(), self.inputs.view(name, value), name)
+            array.buffer.quiet()
+            self._made.append(array)
+            self._lease.adopt(array)
+            self.arrays[name] = array
 
-    def _add(self, buffer: Buffer, value: object, found: Columns, rows: dict[str, int]) -> None:
+    def _add(self, buffer: Buffer, value: object, columns: Columns, rows: dict[str, int]) -> None:
         """Adds one input of a call."""
         name, convert = buffer.name, self.inputs.column if buffer.is_push else self.inputs.view
         shape = getattr(value, "shape", None)
         axes = len(shape) if isinstance(shape, tuple) else 0
         if buffer.is_push and not axes:
-            found.numbers[name] = bytes(self.inputs.view(name, value))
+            columns.numbers[name] = bytes(self.inputs.view(name, value))
             return
         if isinstance(value, ResidentArray) or axes < (1 if buffer.is_push else 2):
             raise InvalidInput(
@@ -136,7 +136,7 @@ class SharedInputs:
                 fix="pass an array of the host with one more axis, or name it in shared.",
             )
         assert isinstance(shape, tuple)
-        rows[name], found.shapes[name], found.own[name] = shape[0], shape[1:], convert(name, value)
+        rows[name], columns.shapes[name], columns.own[name] = shape[0], shape[1:], convert(name, value)
 
 
 def _count_of(rows: Mapping[str, int]) -> int:
@@ -146,10 +146,10 @@ def _count_of(rows: Mapping[str, int]) -> int:
             "no column has a row for each query", fix="pass an array with one more axis than a query takes."
         )
     first, count = next(iter(rows.items()))
-    for name, found in rows.items():
-        if found != count:
+    for name, queries in rows.items():
+        if queries != count:
             raise InvalidInput(
-                f"`{name}` has {found} rows, and `{first}` {count}", fix="give every column one row for each query."
+                f"`{name}` has {queries} rows, and `{first}` {count}", fix="give every column one row for each query."
             )
     if not count:
         raise InvalidInput(f"`{first}` has no row", fix="give at least one query.")

@@ -112,10 +112,10 @@ class QueryPlanner:
         steps: dict[int, Group] = {}
         start = 0
         for size in sizes:
-            made = steps.get(size)
-            if made is None:
-                made = steps[size] = self._group(planned, columns, size)
-            groups.append(made._replace(start=start, stop=start + size))
+            group = steps.get(size)
+            if group is None:
+                group = steps[size] = self._group(planned, columns, size)
+            groups.append(group._replace(start=start, stop=start + size))
             start += size
         return Prepared(columns.key, planned, tuple(groups))
 
@@ -151,11 +151,11 @@ class QueryPlanner:
     def _returned(self, sizes: Sizes, nbytes: Mapping[str, int]) -> tuple[tuple[Returned, ...], HostOutputs]:
         buffers = [buffer for buffer in outputs_of(self._program.abi_buffers) if buffer.name in nbytes]
         outputs = HostOutputs(buffers)
-        found: list[Returned] = []
+        returned: list[Returned] = []
         for buffer, raw in zip(buffers, outputs.raw_types, strict=True):
             start, stop = sizes.ranges[buffer.name]
-            found.append(Returned(buffer.name, start, stop, (stop - start) // raw.itemsize))
-        return tuple(found), outputs
+            returned.append(Returned(buffer.name, start, stop, (stop - start) // raw.itemsize))
+        return tuple(returned), outputs
 
     def _groups(self, queries: int, most: int, frontier: int, output: int) -> tuple[QueryGroup, ...]:
         """Returns groups of at most ``most`` queries, as many as the budget holds beside what they share.
@@ -188,8 +188,8 @@ class QueryPlanner:
     def _group(self, planned: Planned, columns: Columns, size: int) -> Group:
         memory: dict[str, ResidentBuffer] = {}
         for name, nbytes in planned.nbytes.items():
-            held = self._slabs[name].buffer
-            memory[name] = held if held.nbytes == size * nbytes else held.view(0, size * nbytes)
+            slab = self._slabs[name].buffer
+            memory[name] = slab if slab.nbytes == size * nbytes else slab.view(0, size * nbytes)
         batched = planned.batched
         if isinstance(batched, CannotBatch):
             return Group(0, size, memory, None)

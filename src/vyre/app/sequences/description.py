@@ -152,10 +152,10 @@ def describe(
             shift = len(once)
             once.extend(part.steps)
             works_once.extend(works)
-            stated_once.extend(tuple(at + shift for at in before) for before in stated)
-    made = [_part(ListedPart(tuple(once)), works_once, stated_once, numbers, sink)]
-    made += [_part(part, works, stated, numbers, sink) for part, works, stated in told]
-    return Work(made[0], tuple(made[1:]), _temporaries(made), len(clearing))
+            stated_once.extend(tuple(place + shift for place in before) for before in stated)
+    described = [_part(ListedPart(tuple(once)), works_once, stated_once, numbers, sink)]
+    described += [_part(part, works, stated, numbers, sink) for part, works, stated in told]
+    return Work(described[0], tuple(described[1:]), _temporaries(described), len(clearing))
 
 
 def bound_step(listed: Listed, bind: Callable[[Step], BoundWork]) -> BoundWork:
@@ -199,7 +199,7 @@ def _accesses(work: BoundWork, numbers: _Numbers) -> tuple[Access, ...]:
 
     A launch overwrites all of an output that takes no input, because it zeroes it first.
     """
-    found: dict[tuple[int, int], Access] = {}
+    accesses: dict[tuple[int, int], Access] = {}
     bindings = plan_bindings(work.step.program).bindings
     for binding, resource, nbytes in zip(bindings, work.step.resources, work.launch.nbytes, strict=True):
         if not isinstance(resource, ResidentBuffer) or not nbytes:
@@ -210,10 +210,10 @@ def _accesses(work: BoundWork, numbers: _Numbers) -> tuple[Access, ...]:
             mode = AccessMode.WRITE if binding.input_index is None else AccessMode.READ_WRITE
         number, start = numbers.of(resource.root), resource.offset
         stop = min(start + nbytes, U64_MAX)
-        known = found.get((number, start))
+        known = accesses.get((number, start))
         if known is None or known.intervals[0][1] < stop:  # bound twice: both only read
-            found[number, start] = Access(number, mode, ((start, stop),))
-    return tuple(found.values())
+            accesses[number, start] = Access(number, mode, ((start, stop),))
+    return tuple(accesses.values())
 
 
 def _ordered(listed: Sequence[Listed], before: Sequence[Step]) -> tuple[tuple[Listed, ...], list[tuple[int, ...]]]:
@@ -225,20 +225,20 @@ def _ordered(listed: Sequence[Listed], before: Sequence[Step]) -> tuple[tuple[Li
     earlier = {id(step) for step in before}
     wanted: list[tuple[int, ...]] = []
     for one in listed:
-        found = []
+        behind = []
         for step in items_of(f"{one.place}.after", one.step.after):
             expect(f"{one.place}.after", step, Step, "steps of the same sequence", InvalidInput)
             if id(step) in places:
-                found.append(places[id(step)])
+                behind.append(places[id(step)])
             elif id(step) not in earlier:
                 raise InvalidInput(
                     f"{one.place} is to run after a step that is not listed before it or beside it",
                     fix="list that step in the same sequence, in this repeated part or an earlier one.",
                 )
-        wanted.append(tuple(found))
+        wanted.append(tuple(behind))
     if not any(wanted):
         return tuple(listed), wanted
-    waiting = [len(set(found)) for found in wanted]
+    waiting = [len(set(behind)) for behind in wanted]
     followers: dict[int, list[int]] = {}
     for place, before_it in enumerate(wanted):
         for one_before in set(before_it):
@@ -257,7 +257,7 @@ def _ordered(listed: Sequence[Listed], before: Sequence[Step]) -> tuple[tuple[Li
         stuck = next(one.place for place, one in enumerate(listed) if waiting[place])
         raise InvalidInput(f"{stuck} is to run after itself", fix="state dependencies without a circle.")
     new = {place: number for number, place in enumerate(order)}
-    return tuple(listed[place] for place in order), [tuple(new[at] for at in wanted[place]) for place in order]
+    return tuple(listed[place] for place in order), [tuple(new[number] for number in wanted[place]) for place in order]
 
 
 # ---------------------------------------------------------------- temporary arrays
@@ -277,15 +277,15 @@ class _FirstUse(NamedTuple):
 
 def _first_uses(works: Iterable[BoundWork]) -> dict[int, _FirstUse]:
     """Returns, for each temporary array, the bytes that the first step overwrites and the most that any step uses."""
-    found: dict[int, _FirstUse] = {}
+    uses: dict[int, _FirstUse] = {}
     for work in works:
         for buffer, nbytes, overwrites in _uses(work):
-            known = found.get(id(buffer))
+            known = uses.get(id(buffer))
             if known is None:
-                found[id(buffer)] = _FirstUse(buffer, nbytes if overwrites else 0, nbytes)
+                uses[id(buffer)] = _FirstUse(buffer, nbytes if overwrites else 0, nbytes)
             else:
-                found[id(buffer)] = known._replace(needed=max(known.needed, nbytes))
-    return found
+                uses[id(buffer)] = known._replace(needed=max(known.needed, nbytes))
+    return uses
 
 
 def _to_clear(works: Sequence[BoundWork]) -> list[TemporaryBuffer]:

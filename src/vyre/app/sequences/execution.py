@@ -67,10 +67,10 @@ class Launches:
             resources = tuple(memory.get(id(resource), resource) for resource in launch.step.resources)
             return launch._replace(step=replace(launch.step, resources=resources))
 
-        made: dict[int, Launch] = {id(launch): held(launch) for launch in self._all()}
+        launches: dict[int, Launch] = {id(launch): held(launch) for launch in self._all()}
         return Launches(
-            tuple(made[id(launch)] for launch in self.first),
-            tuple(LaunchPart(tuple(made[id(one)] for one in part.launches), part.times) for part in self.parts),
+            tuple(launches[id(launch)] for launch in self.first),
+            tuple(LaunchPart(tuple(launches[id(one)] for one in part.launches), part.times) for part in self.parts),
         )
 
     def _all(self) -> chain[Launch]:
@@ -234,12 +234,12 @@ class ByWorkers:
     """
 
     def __init__(self, workers: PersistentSteps, launches: Launches, waves: Sequence[Waves]) -> None:
-        def steps_of(part: Sequence[Launch], found: Waves) -> list[list[ResidentStep]]:
-            return [[part[at].step for at in wave] for wave in found]
+        def steps_of(part: Sequence[Launch], wave_list: Waves) -> list[list[ResidentStep]]:
+            return [[part[place].step for place in wave] for wave in wave_list]
 
         first = steps_of(launches.first, waves[0])
         listed = zip(launches.parts, waves[1:], strict=True)
-        parts = [(steps_of(part.launches, found), part.times) for part, found in listed]
+        parts = [(steps_of(part.launches, wave_list), part.times) for part, wave_list in listed]
         if sum(len(part.launches) * part.times for part in launches.parts) <= min(UNROLLED, workers.most_steps):
             parts = [([wave for steps, times in parts for wave in steps * times], 1)]
         self._has_first = bool(first)

@@ -72,17 +72,17 @@ def partly_shared(memory: Iterable[Resource]) -> frozenset[Range]:
     none of.
     """
     ranges = {range_of(each) for each in memory if isinstance(each, ResidentBuffer) and each.nbytes}
-    found: set[Range] = set()
+    overlapping: set[Range] = set()
     widest = Range(0, 0, 0)  # the range before that reaches furthest
     for one in sorted(ranges):
         if one.root != widest.root:
             widest = one
             continue
         if one.start < widest.stop:
-            found |= {one, widest}
+            overlapping |= {one, widest}
         if one.stop > widest.stop:
             widest = one
-    return frozenset(found)
+    return frozenset(overlapping)
 
 
 def _bound_by(steps: Iterable[ResidentStep]) -> Iterable[Resource]:
@@ -115,8 +115,8 @@ def _stands_alone(step: ResidentStep, partly: Collection[Range], *but: str) -> s
         return "it uses memory of another library, which other arrays may share"
     if any(isinstance(resource, ResidentBuffer) and range_of(resource) in partly for resource in step.resources):
         return "it uses a part of an array that overlaps with a part that another step uses"
-    given = (why for name, why in _OWN if name not in but and getattr(step.config, name) not in (None, False))
-    return next(given, "")
+    reasons = (why for name, why in _OWN if name not in but and getattr(step.config, name) not in (None, False))
+    return next(reasons, "")
 
 
 class JoinedRound(NamedTuple):
@@ -136,21 +136,21 @@ def joined_rounds(
     there is none.
     """
     stages: list[StageCall] = []
-    given: list[ResidentStep] = []
+    launches: list[ResidentStep] = []
     partly = partly_shared((flag, *_bound_by(work.step for work in works)))
     for number, (step, launch, *_) in enumerate(works):
         if why := _stands_alone(step, partly, "timeout_s"):
             return f"step {number} is a launch of its own: {why}"
         stages += [stage_of(step, launch, number)] * step.config.launches
-        given += [step] * step.config.launches
+        launches += [step] * step.config.launches
         if len(stages) > limits.most_stages:
             return f"a round has more than {limits.most_stages} launches"
-    found = join_rounds(stages, range_of(flag))
-    if isinstance(found, CannotJoin):
-        return f"launch {found.stage} of a round cannot be joined to those before: {found.reason}"
-    if any(n > most for n, most in zip(found.grid, limits.most_groups or found.grid, strict=True)):
-        return f"the launch would have {found.grid} workgroups"
-    if (live := live_locals(found.program)) > limits.most_live:
+    round_ = join_rounds(stages, range_of(flag))
+    if isinstance(round_, CannotJoin):
+        return f"launch {round_.stage} of a round cannot be joined to those before: {round_.reason}"
+    if any(n > most for n, most in zip(round_.grid, limits.most_groups or round_.grid, strict=True)):
+        return f"the launch would have {round_.grid} workgroups"
+    if (live := live_locals(round_.program)) > limits.most_live:
         return f"{live} locals of a lane would be alive at once"
     own: dict[LoopArgument, Resource] = {
         LoopArgument.FLAG: flag,
@@ -158,12 +158,12 @@ def joined_rounds(
         LoopArgument.ROUNDS: rounds,
     }
     resources = [
-        own[argument] if isinstance(argument, LoopArgument) else given[argument[0]].resources[argument[1]]
-        for argument in found.arguments
+        own[argument] if isinstance(argument, LoopArgument) else launches[argument[0]].resources[argument[1]]
+        for argument in round_.arguments
     ]
-    timeouts = [step.config.timeout_s for step in given if step.config.timeout_s is not None]
-    config = DispatchConfig(grid=found.grid, timeout_s=min(timeouts, default=None))
-    return JoinedRound(ResidentStep(found.program, tuple(resources), config), found.barriers)
+    timeouts = [step.config.timeout_s for step in launches if step.config.timeout_s is not None]
+    config = DispatchConfig(grid=round_.grid, timeout_s=min(timeouts, default=None))
+    return JoinedRound(ResidentStep(round_.program, tuple(resources), config), round_.barriers)
 
 
 class _Joiner:
@@ -236,17 +236,17 @@ _BETWEEN: Final = {
 }
 
 
-def _unit(group: Sequence[WorkStep], found: JoinedStages) -> Unit:
-    resources = tuple(group[stage].step.resources[position] for stage, position in found.arguments)
-    step = ResidentStep(found.program, resources, DispatchConfig(grid=found.grid))
-    sizes = tuple(group[stage].work.launch.nbytes[position] for stage, position in found.arguments)
-    widest = max(found.barriers, key=lambda barrier: barrier.value, default=StageBarrier.NONE)
+def _unit(group: Sequence[WorkStep], program: JoinedStages) -> Unit:
+    resources = tuple(group[stage].step.resources[position] for stage, position in program.arguments)
+    step = ResidentStep(program.program, resources, DispatchConfig(grid=program.grid))
+    sizes = tuple(group[stage].work.launch.nbytes[position] for stage, position in program.arguments)
+    widest = max(program.barriers, key=lambda barrier: barrier.value, default=StageBarrier.NONE)
     return Unit(
         Launch(step, 1, sum(sizes)),
         tuple(one.place for one in group),
         f"{len(group)} steps are one launch; {_BETWEEN[widest]}",
         sizes,
-        frozenset(key for key in found.unallocated if isinstance(key, int)),
+        frozenset(key for key in program.unallocated if isinstance(key, int)),
     )
 
 
@@ -257,7 +257,7 @@ def _gathered(part: WorkPart) -> list[int] | None:
     It keeps every order that memory or the caller requires.  Steps that may fail keep all steps before and after them
     where they are, because a failure leaves what was written until then.
     """
-    before = [set(found) | set(stated) for found, stated in zip(part.order.predecessors, part.stated, strict=True)]
+    before = [set(own) | set(stated) for own, stated in zip(part.order.predecessors, part.stated, strict=True)]
     last = -1
     for place, step in enumerate(part.steps):
         if _may_fail(step):
@@ -269,13 +269,13 @@ def _gathered(part: WorkPart) -> list[int] | None:
     left = list(range(len(part.steps)))
     order: list[int] = []
     done: set[int] = set()
-    held: set[int] = set()
+    used: set[int] = set()
     while left:
         ready = [place for place in left if before[place] <= done]
-        chosen = next((place for place in ready if memory[place] & held), ready[0])
-        if not memory[chosen] & held:
-            held = set()
-        held |= memory[chosen]
+        chosen = next((place for place in ready if memory[place] & used), ready[0])
+        if not memory[chosen] & used:
+            used = set()
+        used |= memory[chosen]
         order.append(chosen)
         done.add(chosen)
         left.remove(chosen)

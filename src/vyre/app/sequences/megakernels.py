@@ -41,7 +41,7 @@ class WaveKernels:
         self._work, self._backend, self._plans, self._sink = work, backend, plans, sink
         parts = [tuple(map(alone, part.steps)) for part in work.parts]
         self._waves: list[list[_Wave]] = [
-            [[part.steps[at] for at in wave] for wave in waves_of_steps(part, units, sink)]
+            [[part.steps[place] for place in wave] for wave in waves_of_steps(part, units, sink)]
             for part, units in zip(work.parts, parts, strict=True)
         ]
 
@@ -66,11 +66,11 @@ class WaveKernels:
         work = self._work
         partly = partly_shared(resource for step in work.steps for resource in step.step.resources)
         make = _Maker(self._backend, self._plans, limits, self._sink)
-        made: list[tuple[tuple[Unit, ...], WorkPart]] = []
+        parts: list[tuple[tuple[Unit, ...], WorkPart]] = []
         for part, waves in zip(work.parts, self._waves, strict=True):
             units, times = make.part(waves, part.times, partly)
-            made.append((units, replace(part, times=times)))
-        return structure_of(tuple(map(alone, work.first.steps)), made)
+            parts.append((units, replace(part, times=times)))
+        return structure_of(tuple(map(alone, work.first.steps)), parts)
 
 
 class _Maker:
@@ -81,9 +81,9 @@ class _Maker:
         """Returns the launches of a part, and how often they run."""
         runs = _runs(waves, partly)
         if len(runs) == 1 and not runs[0].why and (len(waves) > 1 or times > 1):
-            made = self._made(waves, times)
-            if isinstance(made, Unit):
-                return (made,), 1
+            unit = self._made(waves, times)
+            if isinstance(unit, Unit):
+                return (unit,), 1
         units: list[Unit] = []
         for run in runs:
             units += (
@@ -99,18 +99,18 @@ class _Maker:
             start, why = piece.start, ""
             while start < piece.stop:
                 stop = piece.stop
-                made: Unit | CannotJoin = CannotJoin(why, 0)
+                unit: Unit | CannotJoin = CannotJoin(why, 0)
                 while stop - start > 1 or (stop > start and len(waves[start]) > 1):
-                    made = self._made(waves[start:stop], 1)
-                    if isinstance(made, Unit) or stop - start == 1:
+                    unit = self._made(waves[start:stop], 1)
+                    if isinstance(unit, Unit) or stop - start == 1:
                         break
-                    why = made.reason
-                    stop = start + max(1, min(_wave_of(waves[start:stop], made.stage), stop - start - 1))
-                if isinstance(made, Unit):
-                    units.append(made)
+                    why = unit.reason
+                    stop = start + max(1, min(_wave_of(waves[start:stop], unit.stage), stop - start - 1))
+                if isinstance(unit, Unit):
+                    units.append(unit)
                 else:
                     stop = start + 1
-                    units += [alone(step, made.reason or "a wave by itself") for step in waves[start]]
+                    units += [alone(step, unit.reason or "a wave by itself") for step in waves[start]]
                 start = stop
         return units
 
@@ -121,21 +121,21 @@ class _Maker:
             most = self._limits.most_groups[0]
         calls = _calls(waves)
         for _ in range(2):
-            found = self._plans.joined(calls, times, most)
-            if isinstance(found, CannotJoin):
-                return found
-            if (live := live_locals(found.program)) > self._limits.most_live:
+            joined = self._plans.joined(calls, times, most)
+            if isinstance(joined, CannotJoin):
+                return joined
+            if (live := live_locals(joined.program)) > self._limits.most_live:
                 return CannotJoin(f"{live} locals of a lane would be alive at once", _half(calls))
-            made = self._unit(waves, found, times)
+            unit = self._unit(waves, joined, times)
             loops = self._backend.loops
             if loops is None:
                 return CannotJoin("the backend has no barrier of the grid", 0)
             if FixpointExecutor.COMMAND_LIST in loops.loop_executors(()):
-                return made  # the parts between barriers are commands of a list
-            grid = self._grid(made.launch.step, loops)
+                return unit  # the parts between barriers are commands of a list
+            grid = self._grid(unit.launch.step, loops)
             verdict = decide(self._sink, choose_grid_sync, grid)
             if verdict.mode is GridSyncMode.NATIVE and verdict.possible:
-                return made
+                return unit
             most = grid.multiprocessors * grid.resident_per_multiprocessor
             if not grid.cooperative or not 0 < most < grid.workgroups:
                 break
@@ -144,29 +144,29 @@ class _Maker:
     def _grid(self, step: ResidentStep, loops: LoopSupport) -> GridSyncInputs:
         """Returns the grid of a launch, and how much of it the device holds; temporary arrays get memory for that."""
         memory = self._backend.require_memory()
-        held: dict[int, ResidentBuffer] = {}
+        temporaries: dict[int, ResidentBuffer] = {}
         try:
             for resource in step.resources:
-                if isinstance(resource, TemporaryBuffer) and id(resource) not in held:
-                    held[id(resource)] = memory.allocate(resource.nbytes, label=resource.label)
+                if isinstance(resource, TemporaryBuffer) and id(resource) not in temporaries:
+                    temporaries[id(resource)] = memory.allocate(resource.nbytes, label=resource.label)
             return loops.grid_sync(
-                replace(step, resources=tuple(held.get(id(resource), resource) for resource in step.resources))
+                replace(step, resources=tuple(temporaries.get(id(resource), resource) for resource in step.resources))
             )
         finally:
-            for buffer in held.values():
+            for buffer in temporaries.values():
                 buffer.close()
 
-    def _unit(self, waves: Sequence[_Wave], found: JoinedWaves, times: int) -> Unit:
+    def _unit(self, waves: Sequence[_Wave], joined: JoinedWaves, times: int) -> Unit:
         steps = [step for wave in waves for step in wave]
-        own: dict[WaveArgument, Resource] = {WaveArgument.TABLE: memoryview(found.table)}
-        if WaveArgument.FLAG in found.arguments:
+        own: dict[WaveArgument, Resource] = {WaveArgument.TABLE: memoryview(joined.table)}
+        if WaveArgument.FLAG in joined.arguments:
             epoch = self._backend.lifecycle.epoch
             own[WaveArgument.FLAG] = TemporaryBuffer(
                 backend_id=self._backend.id, nbytes=FLAG_BYTES, epoch=epoch, label="flag of a megakernel"
             )
         resources: list[Resource] = []
         sizes: list[int] = []
-        for argument in found.arguments:
+        for argument in joined.arguments:
             if isinstance(argument, WaveArgument):
                 resources.append(own[argument])
                 sizes.append(own[argument].nbytes)
@@ -174,10 +174,10 @@ class _Maker:
                 stage, position = argument
                 resources.append(steps[stage].step.resources[position])
                 sizes.append(steps[stage].work.launch.nbytes[position])
-        step = ResidentStep(found.program, tuple(resources), DispatchConfig(grid=found.grid))
+        step = ResidentStep(joined.program, tuple(resources), DispatchConfig(grid=joined.grid))
         places = tuple(dict.fromkeys(one.place for one in steps))
         many = f", {times} times" if times > 1 else ""
-        why = f"{len(waves)} waves{many} are one launch, with {found.barriers} barriers of {found.grid[0]} workgroups"
+        why = f"{len(waves)} waves{many} are one launch, with {joined.barriers} barriers of {joined.grid[0]} workgroups"
         return Unit(Launch(step, 1, sum(sizes)), places, why, tuple(sizes), runs=len(steps) * times)
 
 
@@ -190,7 +190,7 @@ class _Run(NamedTuple):
 
 def _runs(waves: Sequence[_Wave], partly: Collection[Range]) -> list[_Run]:
     """Returns the waves in order, cut before and behind those with a step that is never joined."""
-    found: list[_Run] = []
+    runs: list[_Run] = []
     joinable: list[_Wave] = []
     for wave in waves:
         why = next((why for step in wave if (why := stays_apart(step, partly))), "")
@@ -198,10 +198,10 @@ def _runs(waves: Sequence[_Wave], partly: Collection[Range]) -> list[_Run]:
             joinable.append(wave)
             continue
         if joinable:
-            found.append(_Run(joinable, ""))
+            runs.append(_Run(joinable, ""))
             joinable = []
-        found.append(_Run((wave,), why))
-    return [*found, _Run(joinable, "")] if joinable else found
+        runs.append(_Run((wave,), why))
+    return [*runs, _Run(joinable, "")] if joinable else runs
 
 
 def _calls(waves: Sequence[_Wave]) -> list[list[StageCall]]:

@@ -54,7 +54,7 @@ def modes_of(wanted: ModesWanted | None) -> Modes:
     if wanted is None:
         return FREE
     expect("modes", wanted, Mapping, "a mapping from modes to True or False")
-    found: dict[ExecutionMode, bool] = {}
+    modes: dict[ExecutionMode, bool] = {}
     megakernel: bool | None = None
     for name, value in wanted.items():
         if name == MEGAKERNEL:
@@ -66,17 +66,17 @@ def modes_of(wanted: ModesWanted | None) -> Modes:
         except ValueError:
             raise InvalidConfig(f"modes has {shown(name)}", fix=f"name one of {', '.join(_NAMES)}.") from None
         expect(f"modes[{mode.value!r}]", value, bool, "True or False")
-        found[mode] = value
+        modes[mode] = value
     if megakernel:
-        _exclude(found, MEGAKERNEL, (ExecutionMode.PLAIN, ExecutionMode.FUSED, ExecutionMode.PERSISTENT))
+        _exclude(modes, MEGAKERNEL, (ExecutionMode.PLAIN, ExecutionMode.FUSED, ExecutionMode.PERSISTENT))
     others = (ExecutionMode.GRAPH, ExecutionMode.FUSED, ExecutionMode.PERSISTENT)
-    plain = found.get(ExecutionMode.PLAIN)
+    plain = modes.get(ExecutionMode.PLAIN)
     if plain:
-        _exclude(found, ExecutionMode.PLAIN.value, others)
+        _exclude(modes, ExecutionMode.PLAIN.value, others)
         return Modes(False, False, False, False)
-    if found.get(ExecutionMode.PERSISTENT):
-        _exclude(found, ExecutionMode.PERSISTENT.value, (ExecutionMode.GRAPH,))
-    graph, fused, persistent = (found.get(mode) for mode in others)
+    if modes.get(ExecutionMode.PERSISTENT):
+        _exclude(modes, ExecutionMode.PERSISTENT.value, (ExecutionMode.GRAPH,))
+    graph, fused, persistent = (modes.get(mode) for mode in others)
     if plain is False and not persistent:
         if graph is False:
             raise InvalidConfig(
@@ -86,9 +86,9 @@ def modes_of(wanted: ModesWanted | None) -> Modes:
     return Modes(graph, fused, persistent, megakernel)
 
 
-def _exclude(found: Mapping[ExecutionMode, bool], one: str, others: tuple[ExecutionMode, ...]) -> None:
+def _exclude(modes: Mapping[ExecutionMode, bool], one: str, others: tuple[ExecutionMode, ...]) -> None:
     for other in others:
-        if found.get(other):
+        if modes.get(other):
             raise InvalidConfig(
                 f"modes forces {one} and {other.value}, which exclude each other", fix="force one of them."
             )

@@ -62,10 +62,10 @@ class WorkPlan:
         for quoted in self.quotes:
             text = f"{quoted.total_ns} ns" if isinstance(quoted, Price) else f"unavailable: {quoted.why}"
             lines.append(f"  {quoted.mode.value}: {text}")
-        if (held := self.residency) is not None:
+        if (memory := self.residency) is not None:
             lines.append(
-                f"  memory: {held.peak_resident_bytes} bytes at once for all rounds;"
-                f" {held.avoided_upload_bytes} bytes of uploads avoided"
+                f"  memory: {memory.peak_resident_bytes} bytes at once for all rounds;"
+                f" {memory.avoided_upload_bytes} bytes of uploads avoided"
             )
         return "\n".join((*lines, *(f"note: {note}" for note in self.notes)))
 

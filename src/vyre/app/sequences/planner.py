@@ -236,8 +236,8 @@ class WorkPlanner:
         """Returns the modes that force what a run with this plan did."""
         joined = any(group.mode is ExecutionMode.FUSED for group in plan.groups)
         waved = joined and (self._modes.megakernel or self._wave_choice is not None)
-        found = {mode.value: plan.mode is mode for mode in (ExecutionMode.GRAPH, ExecutionMode.PERSISTENT)}
-        return found | ({"megakernel": True} if waved else {"fused": joined})
+        modes = {mode.value: plan.mode is mode for mode in (ExecutionMode.GRAPH, ExecutionMode.PERSISTENT)}
+        return modes | ({"megakernel": True} if waved else {"fused": joined})
 
     @property
     def is_curious(self) -> bool:
@@ -277,12 +277,12 @@ class WorkPlanner:
         return ""
 
     def _waves_of(self, structure: Structure) -> tuple[Waves, ...]:
-        found = self._waves.get(id(structure))
-        if found is None:
+        waves = self._waves.get(id(structure))
+        if waves is None:
             from vyre.app.sequences.waves import waves_of  # needs the rules of programs, which most runs do not
 
-            found = self._waves[id(structure)] = waves_of(self._work, structure, self._sink)
-        return found
+            waves = self._waves[id(structure)] = waves_of(self._work, structure, self._sink)
+        return waves
 
     @property
     def _overlaps(self) -> bool:
@@ -383,10 +383,10 @@ class WorkPlanner:
         """Returns the stages of a round with the time of a joined launch, or before it ran with its traffic."""
         assert self._joined is not None
         stages = stages_of(self._joined)
-        found = self._times.kernel(self._joined, costs)
+        kernel = self._times.kernel(self._joined, costs)
         together = None if self._may_be_plain else self._submission is not ExecutionMode.PLAIN
-        if found is not None:
-            return Fusion(stages, found, None, together, self._times.launched(self._joined))
+        if kernel is not None:
+            return Fusion(stages, kernel, None, together, self._times.launched(self._joined))
         build = costs.build or ASSUMED_BUILD
         return Fusion(stages, None, build, together, None, self._apart.traffic, self._joined.traffic)
 
@@ -475,10 +475,10 @@ class WorkPlanner:
         if self._modes.graph is False:
             whys[ExecutionMode.GRAPH] = _FORBIDDEN
         return tuple(
-            Unavailable(found.mode, why=Reason("{}", (whys[found.mode],)))
-            if isinstance(found, Unavailable) and not found.unknown and found.mode in whys
-            else found
-            for found in plan.quotes
+            Unavailable(quote.mode, why=Reason("{}", (whys[quote.mode],)))
+            if isinstance(quote, Unavailable) and not quote.unknown and quote.mode in whys
+            else quote
+            for quote in plan.quotes
         )
 
     def _groups(self, structure: Structure, mode: ExecutionMode) -> tuple[WorkGroup, ...]:
@@ -491,15 +491,15 @@ class WorkPlanner:
         )
 
     def _why_in_waves(self, structure: Structure) -> list[str]:
-        found: list[str] = []
+        reasons: list[str] = []
         parts = (structure.first, *(units for units, _ in structure.parts))
         for units, waves in zip(parts, self._waves_of(structure), strict=True):
-            places = {at: (number, len(wave)) for number, wave in enumerate(waves) for at in wave}
-            for at, unit in enumerate(units):
-                number, width = places[at]
+            places = {place: (number, len(wave)) for number, wave in enumerate(waves) for place in wave}
+            for place, unit in enumerate(units):
+                number, width = places[place]
                 beside = f"beside {width - 1} others" if width > 1 else "by itself"
-                found.append(f"{unit.why}; {beside} in wave {number + 1} of {len(waves)}")
-        return found
+                reasons.append(f"{unit.why}; {beside} in wave {number + 1} of {len(waves)}")
+        return reasons
 
 
 def _shared(cost: Measured | None, runs: int) -> Measured | None:

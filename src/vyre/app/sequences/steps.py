@@ -108,9 +108,9 @@ def parts_of(name: str, items: Sequence[Item]) -> tuple[ListedPart, ...]:
                 single = []
             times = whole(f"{place}: times", item.times, 0, U32_MAX, "give an int from 0 to 2^32-1.")
             inner = [
-                found
-                for at, one in enumerate(items_of(f"{place}.steps", item.steps))
-                for found in _singles(f"{place}.steps[{at}]", one)
+                step
+                for index, one in enumerate(items_of(f"{place}.steps", item.steps))
+                for step in _singles(f"{place}.steps[{index}]", one)
             ]
             if inner:
                 parts.append(ListedPart(tuple(inner), times))

@@ -88,17 +88,17 @@ def apart(work: Work) -> Structure:
 
 def structure_of(first: tuple[Unit, ...], parts: list[tuple[tuple[Unit, ...], WorkPart]]) -> Structure:
     """Returns the structure of these launches."""
-    made = tuple((units, part.times) for units, part in parts)
+    launched = tuple((units, part.times) for units, part in parts)
     needed: dict[int, TemporaryBuffer] = {}
-    for unit in (*first, *(unit for units, _ in made for unit in units)):
+    for unit in (*first, *(unit for units, _ in launched for unit in units)):
         for resource in unit.launch.step.resources:
             if isinstance(resource, TemporaryBuffer):
                 needed[id(resource)] = resource
     launches = Launches(
         tuple(unit.launch for unit in first),
-        tuple(LaunchPart(tuple(unit.launch for unit in units), times) for units, times in made),
+        tuple(LaunchPart(tuple(unit.launch for unit in units), times) for units, times in launched),
     )
-    return Structure(first, made, needed, launches)
+    return Structure(first, launched, needed, launches)
 
 
 def alone(step: WorkStep, why: str = "a launch of its own") -> Unit:

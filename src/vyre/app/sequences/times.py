@@ -109,8 +109,8 @@ class RunTimes:
         if not taken:
             return None, costs
         nothing = Measured(0, 0, 0, len(taken), Provenance.MEASURED)
-        found = _middle(sorted(_nearest(one.ns, one.kernels) for one in _long(taken)))
-        return found, replace(costs, persistent_poll=nothing)
+        mean = _middle(sorted(_nearest(one.ns, one.kernels) for one in _long(taken)))
+        return mean, replace(costs, persistent_poll=nothing)
 
     def around(self, structure: Structure, costs: LaunchCosts, *, one_by_one: bool) -> Measured | None:
         """Returns the time of a run of a structure, submitted in this way, beside its kernels and the known costs of
@@ -120,16 +120,16 @@ class RunTimes:
         if self._overlaps or not taken:
             return None
         most = 2 * min(one.kernels for one in taken)
-        found = [one for one in taken if one.kernels <= most]  # in short runs it is a larger part
+        runs = [one for one in taken if one.kernels <= most]  # in short runs it is a larger part
         if not one_by_one:
             nodes = structure.launches.kernels(1) - structure.launches.kernels(0)
-            return _middle(sorted(max(0, _beside_list(one, nodes, costs)) for one in found))
+            return _middle(sorted(max(0, _beside_list(one, nodes, costs)) for one in runs))
         launched, kernel = self.launched(structure), self.kernel(structure, costs)
         if launched is not None:
             each = launched.median_ns
         else:
             each = 0 if kernel is None else kernel.median_ns + _ns(costs.launch)
-        return _middle(sorted(max(0, one.ns - one.kernels * each) for one in found))
+        return _middle(sorted(max(0, one.ns - one.kernels * each) for one in runs))
 
     def _each(self, one: _Taken, costs: LaunchCosts, *, one_by_one: bool) -> int:
         if self._overlaps:
@@ -143,9 +143,9 @@ class RunTimes:
 
 def _long(taken: Iterable[_Taken]) -> list[_Taken]:
     """Returns the runs of at least half as many launches as the longest."""
-    found = list(taken)
-    least = max(one.kernels for one in found) // 2
-    return [one for one in found if one.kernels >= least]
+    runs = list(taken)
+    least = max(one.kernels for one in runs) // 2
+    return [one for one in runs if one.kernels >= least]
 
 
 def _beside_list(one: _Whole, nodes: int, costs: LaunchCosts) -> int:

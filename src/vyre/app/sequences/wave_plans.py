@@ -63,18 +63,18 @@ class WavePlans:
         """Returns what ``join_waves`` returns, which is the same for every graph with this structure."""
         key = (times, most_groups, structure_of_waves(calls))
         with self._lock, sealed:
-            found = self._programs.get(key)
-            if found is not None:
+            joined = self._programs.get(key)
+            if joined is not None:
                 self._programs.move_to_end(key)
                 self._reused += 1
-                return found
-        found = join_waves(calls, times=times, most_groups=most_groups)
+                return joined
+        joined = join_waves(calls, times=times, most_groups=most_groups)
         with self._lock, sealed:
             self._joined += 1
-            self._programs[key] = found
+            self._programs[key] = joined
             while len(self._programs) > MOST_PROGRAMS:
                 self._programs.popitem(last=False)
-        return found
+        return joined
 
     def choice(self, calls: Sequence[Sequence[StageCall]], launches: int, kernel_ns: int, gap_ns: int) -> WaveChoice:
         """Returns whether waves run in one kernel: as was measured of equal waves, else by the price of a round of so
@@ -82,8 +82,8 @@ class WavePlans:
         """
         key = blake2b(repr(structure_of_waves(calls)).encode(), digest_size=16).hexdigest()
         inputs = WaveKernelInputs(launches, kernel_ns, gap_ns)
-        if (found := self._times.get(key)) is not None:
-            time, stored = found
+        if (times := self._times.get(key)) is not None:
+            time, stored = times
             inputs = replace(inputs, one_kernel_ns=time.one_kernel_ns, launches_ns=time.launches_ns, stored=stored)
         return WaveChoice(decide(self._sink, choose_wave_kernel, inputs), key)
 

@@ -43,8 +43,8 @@ class KnownWaveTimes:
                 return own, False
             if self._stored is None:
                 self._stored = self._load()
-            found = None if self._stored is None else self._stored.times.get(key)
-            return None if found is None else (found, True)
+            time = None if self._stored is None else self._stored.times.get(key)
+            return None if time is None else (time, True)
 
     def learn(self, key: str, time: WaveTime) -> None:
         """Records the measured times of waves, for other processes too."""

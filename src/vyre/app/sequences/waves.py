@@ -26,8 +26,8 @@ def waves_of(work: Work, structure: Structure, sink: DecisionSink | None = None)
     A launch is in the first wave behind all launches that its memory or the caller wants before it.  One that may fail
     is in a wave of its own behind all launches before it, because a failure leaves what was written until then.
     """
-    units = (structure.first, *(found for found, _ in structure.parts))
-    return tuple(_waves(part, found, sink) for part, found in zip((work.first, *work.parts), units, strict=True))
+    listed = (structure.first, *(units for units, _ in structure.parts))
+    return tuple(_waves(part, units, sink) for part, units in zip((work.first, *work.parts), listed, strict=True))
 
 
 def waves_of_steps(part: WorkPart, units: Sequence[Unit], sink: DecisionSink | None = None) -> Waves:
@@ -38,8 +38,8 @@ def waves_of_steps(part: WorkPart, units: Sequence[Unit], sink: DecisionSink | N
         FrontierNode(number, FrontierDomain.DATAFLOW, min(prod(step.work.launch.grid), U32_MAX))
         for number, step in enumerate(part.steps)
     )
-    found = decide(sink, plan_frontier_ir, FrontierIr(nodes, _order(part, units, sink)))
-    return tuple(wave.node_ids for wave in found.waves)
+    frontier = decide(sink, plan_frontier_ir, FrontierIr(nodes, _order(part, units, sink)))
+    return tuple(wave.node_ids for wave in frontier.waves)
 
 
 def _waves(part: WorkPart, units: Sequence[Unit], sink: DecisionSink | None) -> Waves:
@@ -55,7 +55,7 @@ def _order(part: WorkPart, units: Sequence[Unit], sink: DecisionSink | None) -> 
             for place in unit.places:
                 owners[place].append(number)
         owner = [owners[step.place].popleft() for step in part.steps]
-        edges.update((owner[at], owner[after]) for after, before in enumerate(part.stated) for at in before)
+        edges.update((owner[step], owner[after]) for after, before in enumerate(part.stated) for step in before)
     alone = -1  # the last launch in a wave of its own
     for number, unit in enumerate(units):
         if stands_alone(unit.launch.step):
@@ -83,14 +83,14 @@ def _of_memory(part: WorkPart, units: Sequence[Unit], sink: DecisionSink | None)
 
 
 def _accesses(step: ResidentStep, numbers: dict[int, int]) -> tuple[Access, ...]:
-    found: dict[tuple[int, int], Access] = {}
+    accesses: dict[tuple[int, int], Access] = {}
     for binding, resource in zip(plan_bindings(step.program).bindings, step.resources, strict=True):
         if isinstance(resource, ResidentBuffer) and resource.nbytes:
             number, start = numbers.setdefault(id(resource.root), len(numbers)), resource.offset
-            known = found.get((number, start))
+            known = accesses.get((number, start))
             if known is None or known.mode is AccessMode.READ:
-                found[number, start] = Access(number, _mode(binding), ((start, start + resource.nbytes),))
-    return tuple(found.values())
+                accesses[number, start] = Access(number, _mode(binding), ((start, start + resource.nbytes),))
+    return tuple(accesses.values())
 
 
 def _mode(binding: Binding) -> AccessMode:

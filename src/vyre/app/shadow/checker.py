@@ -24,14 +24,14 @@ def checking_registration(catalog: BackendCatalog, usual: str, wanted: str | Non
     """
     others = [each for each in catalog.by_precedence() if each.id != usual and each.role is not BackendRole.EMIT_ONLY]
     if wanted is not None:
-        found = next((each for each in others if each.id == wanted), None)
-        if found is None:
+        registration = next((each for each in others if each.id == wanted), None)
+        if registration is None:
             known = ", ".join(f"`{each.id}`" for each in others) or "none"
             raise BackendUnavailable(
                 f"a session on `{usual}` cannot have its shadow on `{wanted}`",
                 fix=f"choose another installed backend ({known}) with Shadow(on=...).",
             )
-        return found
+        return registration
     ranked = [each for each in others if each.on_host and each.role is BackendRole.PRODUCTION and _can_run(each)]
     ranked += [each for each in others if each.role is BackendRole.REFERENCE]
     if not ranked:

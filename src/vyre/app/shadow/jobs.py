@@ -121,13 +121,13 @@ class ShadowedEngine(ForwardsEngine):
         service = self._service
         again = _Batch([job(row) for row in range(jobs)], set(range(jobs))) if self._runs_again else None
         state: ShadowState | None = None
-        held: _Job | None = None
+        sampled_job: _Job | None = None
         row = number % jobs
         if number >= service.at:
             state = service.sample(number, (self._program,), sum(self._input_nbytes))
             if state is not None and state.is_pending:
                 with service.copying(state):
-                    held = job(row) if again is None else again.jobs[row]
+                    sampled_job = job(row) if again is None else again.jobs[row]
         try:
             first = submit()
         except BaseException:
@@ -141,7 +141,7 @@ class ShadowedEngine(ForwardsEngine):
                 if again is not None:
                     self._again[first] = again
                 if state is not None:
-                    self._sampled[first + row] = state, held
+                    self._sampled[first + row] = state, sampled_job
         return first
 
     # ------------------------------------------------------------ ends of jobs
@@ -202,16 +202,16 @@ class ShadowedEngine(ForwardsEngine):
 
     def _compared(self, ticket: int) -> ShadowState | None:
         """Returns the state of a job that has ended, and has it compared.  Call with the lock held."""
-        state, held = self._sampled.get(ticket, (None, None))
-        if state is not None and held is not None:
+        state, job = self._sampled.get(ticket, (None, None))
+        if state is not None and job is not None:
             self._sampled[ticket] = state, None
-            self._samples.compare(state, self._program, self._config, held.inputs, held.outputs)
+            self._samples.compare(state, self._program, self._config, job.inputs, job.outputs)
         return state
 
     def _drop(self, ticket: int, why: str) -> None:
         with self._lock, sealed:
-            state, held = self._sampled.pop(ticket, (None, None))
-        if state is not None and held is not None:
+            state, job = self._sampled.pop(ticket, (None, None))
+        if state is not None and job is not None:
             self._service.drop(state, why)
 
     def _run_again(self, batch: _Batch, row: int) -> None:

@@ -75,8 +75,8 @@ class HostSamples:
         state = service.sample(number, (program,), sum(map(len, inputs)))
         if state is None:
             return run(inputs, outputs)
-        held = self.held(state, inputs)
-        if held is None:
+        copies = self.held(state, inputs)
+        if copies is None:
             return service.timing(run(inputs, outputs), state)
         kept = KeptStorage(outputs)
         try:
@@ -84,16 +84,16 @@ class HostSamples:
         except BaseException:
             service.drop(state, "an error of the dispatch")
             raise
-        self.compare(state, program, config, held, kept.views)
+        self.compare(state, program, config, copies, kept.views)
         return service.timing(timing, state)
 
     def held(self, state: ShadowState, inputs: Sequence[HostBytes]) -> tuple[bytes, ...] | None:
         """Returns copies of the inputs of a sample that is pending; else None."""
-        held: tuple[bytes, ...] | None = None
+        copies: tuple[bytes, ...] | None = None
         if state.is_pending:
             with self.service.copying(state):
-                held = tuple(map(bytes, inputs))
-        return held
+                copies = tuple(map(bytes, inputs))
+        return copies
 
     def compare(
         self,
@@ -151,12 +151,12 @@ class ShadowedCompiler:
         service = self.service
         gate = service.gate  # before it is asked: what comes into quarantine from now on, the pipeline looks for itself
         if service.quarantined and service.quarantine_of(program) is not None:
-            made = self._made_now(program, config)
+            compiled = self._made_now(program, config)
         else:
-            made = self._inner.compile(program, config)
-        kind = ShadowedPreparable if is_preparable(type(made.pipeline)) else ShadowedPipeline
-        pipeline = kind(made.pipeline, program, config, self, gate)
-        return CompileResult(pipeline, made.cache, made.phases, made.reason)
+            compiled = self._inner.compile(program, config)
+        kind = ShadowedPreparable if is_preparable(type(compiled.pipeline)) else ShadowedPipeline
+        pipeline = kind(compiled.pipeline, program, config, self, gate)
+        return CompileResult(pipeline, compiled.cache, compiled.phases, compiled.reason)
 
     def fallback(self, program: Program, config: DispatchConfig) -> CompiledPipeline | None:
         """Returns code without optimizations for a program in quarantine; None for others, and if there is none."""
@@ -274,13 +274,13 @@ class ShadowedAsyncExecutor:
         state = service.sample(number, (request.program,), sum(map(len, request.inputs)))
         if state is None:
             return self._inner.submit(request)
-        held = self._samples.held(state, request.inputs)
+        copies = self._samples.held(state, request.inputs)
         try:
             pending = self._inner.submit(request)
         except BaseException:
             service.drop(state, "an error of the dispatch")
             raise
-        return _ShadowedPending(pending, request, held, state, self._samples)
+        return _ShadowedPending(pending, request, copies, state, self._samples)
 
 
 def fallback_request(service: ShadowService, request: DispatchRequest) -> DispatchRequest:
@@ -298,11 +298,11 @@ class _ShadowedPending(Unique):
         self,
         inner: PendingDispatch,
         request: DispatchRequest,
-        held: tuple[bytes, ...] | None,
+        copies: tuple[bytes, ...] | None,
         state: ShadowState,
         samples: HostSamples,
     ) -> None:
-        self._request, self._held, self._state, self._samples = request, held, state, samples
+        self._request, self._held, self._state, self._samples = request, copies, state, samples
         self._inner = inner
         self.done: Final = inner.done
         self.add_done_callback: Final = inner.add_done_callback
@@ -319,9 +319,9 @@ class _ShadowedPending(Unique):
         except BaseException:
             service.drop(state, "an error of the dispatch")
             raise
-        held, self._held = self._held, None
-        if held is not None:
-            self._samples.compare(state, self._request.program, self._request.config, held, kept.views)
+        copies, self._held = self._held, None
+        if copies is not None:
+            self._samples.compare(state, self._request.program, self._request.config, copies, kept.views)
         return service.timing(timing, state)
 
     def __del__(self) -> None:

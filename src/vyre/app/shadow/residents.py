@@ -71,10 +71,10 @@ class ResidentWork(NamedTuple):
 
     def contents(self, memory: ResidentMemory) -> Contents:
         """Returns the bytes of all allocations now."""
-        found = {key: bytearray(root.nbytes) for key, root in self.roots.items()}
-        reads = [Readback(root, memoryview(found[key])) for key, root in self.roots.items() if root.nbytes]
+        contents = {key: bytearray(root.nbytes) for key, root in self.roots.items()}
+        reads = [Readback(root, memoryview(contents[key])) for key, root in self.roots.items() if root.nbytes]
         memory.download(reads)
-        return {key: bytes(data) for key, data in found.items()}
+        return {key: bytes(data) for key, data in contents.items()}
 
 
 def roots_of(sequence: ResidentSequence) -> dict[int, ResidentBuffer]:
@@ -114,9 +114,9 @@ class ResidentSamples:
         before: Contents = {}
         if state is not None and state.is_pending:
             with service.copying(state):
-                held = ResidentWork.of(sequence)
-                before = held.contents(self._memory)
-                work = held
+                residents = ResidentWork.of(sequence)
+                before = residents.contents(self._memory)
+                work = residents
         try:
             value = run()
         except BaseException:
@@ -369,9 +369,9 @@ class _ShadowedBound:
     def _bind_again(self) -> None:
         self._generation = self._service.generation
         if (step := fallback_step(self._service, self._step)) is not self._step:
-            made = self._service.attempt(step.program, partial(self._binder.bind, step))
-            if made is not None:
-                bound, self._bound = self._bound, made
+            bound_again = self._service.attempt(step.program, partial(self._binder.bind, step))
+            if bound_again is not None:
+                bound, self._bound = self._bound, bound_again
                 bound.close()
 
     def close(self) -> None:
@@ -408,9 +408,9 @@ class _ShadowedKept:
         self._generation = self._service.generation
         steps = chain.from_iterable(chain.from_iterable(self._parts))
         wrong = next((step.program for step in steps if self._service.quarantine_of(step.program) is not None), None)
-        made = None if wrong is None else self._service.attempt(wrong, self._keep)
-        if made is not None:
-            kept, self._kept = self._kept, made
+        kept_again = None if wrong is None else self._service.attempt(wrong, self._keep)
+        if kept_again is not None:
+            kept, self._kept = self._kept, kept_again
             kept.close()
 
     def run(self, part: int, times: int, /) -> StepsRan:

@@ -86,14 +86,14 @@ class ShadowedTiming(DispatchTiming):
     @classmethod
     def of(cls, timing: DispatchTiming, state: ShadowState) -> ShadowedTiming:
         """Returns ``timing`` with a state."""
-        made = cls._make(timing)
-        made.shadow = state
-        return made
+        shadowed = cls._make(timing)
+        shadowed.shadow = state
+        return shadowed
 
     def _replace(self, **changes: Any) -> Self:
-        made = super()._replace(**changes)
-        made.shadow = self.shadow
-        return made
+        replaced = super()._replace(**changes)
+        replaced.shadow = self.shadow
+        return replaced
 
 
 def state_of(timing: DispatchTiming) -> ShadowState:

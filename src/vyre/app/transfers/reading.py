@@ -85,16 +85,16 @@ class Reading:
     def _kept(self, layout: Layout, can_launch: bool, most_packed: int | None) -> KeptPlan:
         key = layout, can_launch, most_packed
         with self._lock, sealed:
-            found = self._plans.get(key)
-            if found is not None:
+            plan = self._plans.get(key)
+            if plan is not None:
                 self._plans.move_to_end(key)
-                return found
-        found = self._planned(layout, can_launch, most_packed)
+                return plan
+        plan = self._planned(layout, can_launch, most_packed)
         with self._lock, sealed:
-            self._plans[key] = found
+            self._plans[key] = plan
             if len(self._plans) > KEPT_LAYOUTS:
                 self._plans.popitem(last=False)
-        return found
+        return plan
 
     def _planned(self, layout: Layout, can_launch: bool, most_packed: int | None) -> KeptPlan:
         requests = tuple([ReadRequest(*row) for row in zip(*layout, strict=True)])
@@ -231,13 +231,13 @@ def _pack_steps(plan: PackingPlan, used: Sequence[ResidentBuffer], slab: Residen
 # ---- arrays of the host
 def _parts(arrays: Sequence[ResidentArray], block: Block, kept: KeptPlan) -> list[Array]:
     """Returns the bytes of each array in the block as an array of its type and shape."""
-    found = []
+    parts = []
     for array, place in zip(arrays, kept.plan.places, strict=True):
         data = block[place : place + array.buffer.nbytes]
         if kept.overlap or place % array.stored.alignment:
             data = data.copy()
-        found.append(truths(data.view(array.stored).reshape(array.shape), array))
-    return found
+        parts.append(truths(data.view(array.stored).reshape(array.shape), array))
+    return parts
 
 
 def _are_rows(arrays: Sequence[ResidentArray], kept: KeptPlan) -> bool:
@@ -266,8 +266,8 @@ def rows_of(
 
 
 def _strides(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
-    found: list[int] = []
+    strides: list[int] = []
     for length in reversed(shape):
-        found.append(size)
+        strides.append(size)
         size *= length
-    return tuple(reversed(found))
+    return tuple(reversed(strides))

@@ -33,14 +33,14 @@ class Scratch:
         """
         refuse_within(self._lock, "memory for packed results")
         with self._lock, sealed:
-            held, lease = self._array, self._lease
+            array, lease = self._array, self._lease
             epoch = lease.backend.lifecycle.epoch
-            if held is None or held.nbytes < nbytes or held.closed or held.buffer.epoch != epoch:
-                if held is not None:
+            if array is None or array.nbytes < nbytes or array.closed or array.buffer.epoch != epoch:
+                if array is not None:
                     self._array = None
-                    held.close()
+                    array.close()
                 size = max(_LEAST, 1 << (nbytes - 1).bit_length()) if nbytes else _LEAST
-                held = make_resident(lease.backend.require_memory(), size, "packed results")
-                lease.adopt(held)
-                self._array = held
-            yield held.buffer
+                array = make_resident(lease.backend.require_memory(), size, "packed results")
+                lease.adopt(array)
+                self._array = array
+            yield array.buffer

@@ -37,8 +37,8 @@ class TransferServices:
                 costs = ASSUMED
 
             def median(name: str) -> int:
-                found = getattr(costs, name) or getattr(ASSUMED, name)
-                return int(found.median_ns)
+                cost = getattr(costs, name) or getattr(ASSUMED, name)
+                return int(cost.median_ns)
 
             self._thresholds = PackingThresholds(
                 copy_ns=median("pinned_latency"),

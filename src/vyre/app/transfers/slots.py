@@ -107,18 +107,18 @@ class SlotReading(Unique):
         numbers = {"slots": count, "unit": source.unit, "stride": room * source.unit}
         numbers |= {"most": most, "capacity": room, "grain": grain}
         read = self._read(plan, source, program, named, numbers, count, lambda h: int(h[0]) * source.size)
-        found = read.header[HEADER : HEADER + count].astype(np.int64)
-        if count and int(found.max()) > room:
-            slot = int((found > room).argmax())
+        lengths_of = read.header[HEADER : HEADER + count].astype(np.int64)
+        if count and int(lengths_of.max()) > room:
+            slot = int((lengths_of > room).argmax())
             raise InvalidInput(
-                f"slot {slot} has length {found[slot]}, and room for {room}",
+                f"slot {slot} has length {lengths_of[slot]}, and room for {room}",
                 fix="write lengths of at most the capacity.",
             )
-        sizes = found * unit
-        packed = (found <= most) & (sizes > 0)
+        sizes = lengths_of * unit
+        packed = (lengths_of <= most) & (sizes > 0)
         padded = np.where(packed, -(-sizes // DEFAULT_SLAB.alignment) * DEFAULT_SLAB.alignment, 0)
         places = np.cumsum(padded) - padded
-        far, copies, nbytes = self._far(slots, room * unit, np.flatnonzero((found > most) & (sizes > 0)), sizes)
+        far, copies, nbytes = self._far(slots, room * unit, np.flatnonzero((lengths_of > most) & (sizes > 0)), sizes)
         report = TransferReport(count, read.copies + copies, read.nbytes + nbytes, int(packed.sum()), 2, str(plan.why))
         return Downloaded(_parts(slots, read.slab, places, sizes, far), report)
 
@@ -198,11 +198,11 @@ class SlotReading(Unique):
         self, slots: ResidentArray, stride: int, which: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
     ) -> tuple[dict[int, Block], int, int]:
         """Returns the bytes of the slots that have copies of their own, and the number and the bytes of these."""
-        found = {int(slot): host_block(int(sizes[slot])) for slot in which}
-        reads = [Readback(slots.buffer, bytes_of(block), slot * stride) for slot, block in found.items()]
+        blocks = {int(slot): host_block(int(sizes[slot])) for slot in which}
+        reads = [Readback(slots.buffer, bytes_of(block), slot * stride) for slot, block in blocks.items()]
         if reads:
             self._services.lease.backend.require_memory().download(reads)
-        return found, len(reads), sum(block.nbytes for block in found.values())
+        return blocks, len(reads), sum(block.nbytes for block in blocks.values())
 
 
 def _divided(slots: ResidentArray, capacity: int | None) -> tuple[int, int, int]:
@@ -255,9 +255,9 @@ def _parts(
     typed: Array = slab[: slab.nbytes // size * size].view(slots.stored)
     starts = places // size
     pairs = zip(starts.tolist(), (starts + sizes // size).tolist(), strict=True)
-    found: list[Array] = [typed[start:end] for start, end in pairs]
+    parts: list[Array] = [typed[start:end] for start, end in pairs]
     for slot, block in far.items():
-        found[slot] = block.view(slots.stored)
+        parts[slot] = block.view(slots.stored)
     if inner:
-        found = [each.reshape(-1, *inner) for each in found]
-    return found if slots.dtype != np.bool_ else [truths(each, slots) for each in found]
+        parts = [each.reshape(-1, *inner) for each in parts]
+    return parts if slots.dtype != np.bool_ else [truths(each, slots) for each in parts]

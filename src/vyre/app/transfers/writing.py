@@ -55,13 +55,13 @@ def upload(
     if shared:
         roots = {id(each.buffer.root): each.buffer.root for each in shared}
         numbers = {known: number for number, known in enumerate(roots)}
-        held = list(roots.values())
+        buffers = list(roots.values())
         fused = decide(
             sink,
             fuse_writes,
             WriteInputs(tuple([Write(numbers[id(u.buffer.root)], u.buffer.offset, bytes(u.data)) for u in shared])),
         )
-        uploads += [Upload(held[c.handle_id], memoryview(c.data), c.dst_ptr) for c in fused.copies]
+        uploads += [Upload(buffers[c.handle_id], memoryview(c.data), c.dst_ptr) for c in fused.copies]
         moved, why = moved + fused.uploaded_bytes, str(fused.why)
     if uploads:
         lease.backend.require_memory().upload(uploads)

@@ -63,5 +63,5 @@ def host_versions() -> str:
 
 def _settings_text(config: DispatchConfig) -> str:
     """Returns the config fields that affect speed and are set, as text."""
-    found = [(f.name, getattr(config, f.name), f.default) for f in fields(config) if f.name not in _TOLD_ELSEWHERE]
-    return ", ".join(f"{name}={value}" for name, value, default in sorted(found) if value != default)
+    settings = [(f.name, getattr(config, f.name), f.default) for f in fields(config) if f.name not in _TOLD_ELSEWHERE]
+    return ", ".join(f"{name}={value}" for name, value, default in sorted(settings) if value != default)

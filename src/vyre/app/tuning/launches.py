@@ -53,11 +53,11 @@ class TunedLaunch(NamedTuple):
 
     def why_not(self, candidate: Candidate) -> str | None:
         """Returns why a candidate of another launch must not be used here; None if it may."""
-        found = self.sizes()
-        if candidate.size in found.sizes:
+        sizes = self.sizes()
+        if candidate.size in sizes.sizes:
             return None
-        refused = {each.size: str(each.why) for each in found.refused}
-        why = str(found.why) if len(found.sizes) == 1 else f"{candidate.size} lanes are not tried"
+        refused = {each.size: str(each.why) for each in sizes.refused}
+        why = str(sizes.why) if len(sizes.sizes) == 1 else f"{candidate.size} lanes are not tried"
         return refused.get(candidate.size, why)
 
     def config_of(self, candidate: Candidate) -> DispatchConfig:

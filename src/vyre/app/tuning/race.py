@@ -114,8 +114,8 @@ class VariantRace:
 
     def _check(self, expected: dict[str, bytes]) -> None:
         for name in self._variants:
-            found = self._bytes(name)
-            wrong = [output for output in expected if found[output] != expected[output]]
+            outputs = self._bytes(name)
+            wrong = [output for output in expected if outputs[output] != expected[output]]
             if wrong:
                 raise InvalidConfig(
                     f"variants `{self._baseline}` and `{name}` give different bytes in {', '.join(wrong)}",

@@ -58,32 +58,32 @@ def told(
     None if no run of this kind is complete and long enough for these thresholds.
     """
     runs: dict[str, list[TuningRecord]] = {}
-    for found in records:
-        if found.kind is kind:
-            runs.setdefault(found.run, []).append(found)
+    for record in records:
+        if record.kind is kind:
+            runs.setdefault(record.run, []).append(record)
     for run in runs.values():
-        places = sorted(run, key=lambda found: found.place)
-        if [found.place for found in places] != list(range(places[0].of)):
+        places = sorted(run, key=lambda record: record.place)
+        if [record.place for record in places] != list(range(places[0].of)):
             continue
-        right = [found for found in places if found.matched]
-        samples = tuple(found.samples for found in right)
+        right = [record for record in places if record.matched]
+        samples = tuple(record.samples for record in right)
         if not right or (not kind.is_measured and {len(times) for times in samples} != {1}):
             continue
         step = step_of(kind, samples, thresholds)
         if not step.measure:
-            wrong = tuple(found.candidate for found in places if not found.matched)
-            return Told(tuple(found.candidate for found in right), samples, wrong, step)
+            wrong = tuple(record.candidate for record in places if not record.matched)
+            return Told(tuple(record.candidate for record in right), samples, wrong, step)
     return None
 
 
 def winners(records: Iterable[TuningRecord], thresholds: HalvingThresholds = DEFAULT_THRESHOLDS) -> Pins:
     """Returns the winner of each key that has one, as pins; measured winners take precedence over estimated ones."""
-    found: dict[TuningKey, Pin] = {}
+    pins: dict[TuningKey, Pin] = {}
     ordered = sorted(records, key=lambda each: (repr(each.key), -each.at_s))
     for key, group in groupby(ordered, key=lambda each: each.key):
         of_key = list(group)
         for kind in TimeKind:
             verdict = told(of_key, kind, thresholds)
             if verdict is not None and verdict.winner is not None:
-                found.setdefault(key, Pin(key, verdict.winner, kind))
-    return Pins(found)
+                pins.setdefault(key, Pin(key, verdict.winner, kind))
+    return Pins(pins)

@@ -98,13 +98,13 @@ class TuningService:
         """Implements ``Session.tuned``; returns the same object for the same program, config and lengths of inputs."""
         nbytes = tuple([view.nbytes for view in self._views(program, inputs)])
         key = id(program), config, nbytes
-        found = self._chosen.get(key)
-        if found is None:
+        chosen = self._chosen.get(key)
+        if chosen is None:
             if len(self._chosen) >= _REMEMBERED:
                 self._chosen.clear()
             tuned = self._choose(tuned_launch(without_calls(program), nbytes, config, self._limits))
-            found = self._chosen[key] = _Chosen(program, tuned)
-        return found.tuned
+            chosen = self._chosen[key] = _Chosen(program, tuned)
+        return chosen.tuned
 
     def export_pins(self, path: Path | str) -> Pins:
         """Implements ``Session.export_pins``."""
@@ -125,10 +125,10 @@ class TuningService:
         key = tuning_key(self._lease.backend, launch)
         obstacles: list[str] = []
         for look in (self._pinned, self._remembered):
-            found = look(key, launch)
-            if isinstance(found, Tuned):
-                return found._replace(why="; ".join([*obstacles, found.why]))
-            obstacles += [found] * bool(found)
+            tuned = look(key, launch)
+            if isinstance(tuned, Tuned):
+                return tuned._replace(why="; ".join([*obstacles, tuned.why]))
+            obstacles += [tuned] * bool(tuned)
         return Tuned(launch.config, Source.DECLARED, "; ".join(obstacles))
 
     def _pinned(self, key: TuningKey, launch: TunedLaunch) -> Tuned | str:
@@ -149,16 +149,16 @@ class TuningService:
         store, kind = self._sources.store(), time_kind(self._lease.backend)
         if store is None:
             return "nothing is remembered: the cache is turned off"
-        found = told(store.get(key), kind)
-        if found is None:
+        verdict = told(store.get(key), kind)
+        if verdict is None:
             return "this launch was not tuned"
-        why = str(found.step.why)
-        if found.winner is None:
+        why = str(verdict.step.why)
+        if verdict.winner is None:
             return why
-        obstacle = launch.why_not(found.winner)
+        obstacle = launch.why_not(verdict.winner)
         if obstacle is not None:
-            return f"{found.winner} won, but here {obstacle}"
-        return Tuned(launch.config_of(found.winner), Source.STORE, why, kind.is_measured)
+            return f"{verdict.winner} won, but here {obstacle}"
+        return Tuned(launch.config_of(verdict.winner), Source.STORE, why, kind.is_measured)
 
     # ---- details
     def _views(self, program: Program, inputs: Inputs) -> tuple[memoryview, ...]:

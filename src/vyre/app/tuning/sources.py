@@ -75,8 +75,8 @@ def reference_of(catalog: BackendCatalog, telemetry: Telemetry) -> Backend:
     """Returns the reference backend of ``catalog``, or else the installed one; raises ``UnsupportedFeature`` without
     any.
     """
-    for found in (catalog, installed()):
-        for registration in found.by_precedence():
+    for known in (catalog, installed()):
+        for registration in known.by_precedence():
             if registration.role is BackendRole.REFERENCE:
-                return BackendSelector(found, telemetry).select(registration.id).backend
+                return BackendSelector(known, telemetry).select(registration.id).backend
     raise UnsupportedFeature(feature="tuning without a reference to check bytes against", backend="reference")

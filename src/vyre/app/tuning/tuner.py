@@ -204,7 +204,7 @@ class Tuner:
                 raise
             self._rejected.append(Rejected(entrant.candidate, error.message))
             return
-        if all(found == expected for found in outputs):
+        if all(output == expected for output in outputs):
             right.append(entrant)
         elif is_usual:
             raise DispatchFailed(
@@ -221,10 +221,10 @@ class Tuner:
         forwards = True
         with progress("timing candidates", _most_rounds(len(entrants), self._settings.thresholds)) as advance:
             while True:
-                found = tuple(map(tuple, samples))
-                step = step_of(self.kind, found, self._settings.thresholds, self._lent.decisions)
+                times = tuple(map(tuple, samples))
+                step = step_of(self.kind, times, self._settings.thresholds, self._lent.decisions)
                 if not step.measure or (budget_s is not None and self._now_ns() - started > budget_s * 1_000_000_000):
-                    return found, step
+                    return times, step
                 for place in step.measure if forwards else reversed(step.measure):  # alternating the order
                     samples[place].append(self._run_ns(entrants[place].pipeline))
                 forwards = not forwards
@@ -244,7 +244,7 @@ class Tuner:
     ) -> tuple[TuningRecord, ...]:
         now_s = self._settings.now_s
         run, at_s = self._settings.new_run(), self._lent.clock.time_ns() // 10**9 if now_s is None else now_s()
-        wrong = tuple(found.candidate for found in self._rejected if found.reason == WRONG_BYTES)
+        wrong = tuple(rejected.candidate for rejected in self._rejected if rejected.reason == WRONG_BYTES)
         rows = [*zip(candidates, samples, strict=True), *((candidate, ()) for candidate in wrong)]
         return tuple(
             TuningRecord(self.key, candidate, self.kind, run, place, len(rows), times, place < len(candidates), at_s)
@@ -252,12 +252,12 @@ class Tuner:
         )
 
     def _remembered(self, store: TuningStore) -> TuningReport | None:
-        found = told(store.get(self.key), self.kind, self._settings.thresholds)
-        if found is None or (found.winner is not None and found.winner.size not in self._sizes.sizes):
+        verdict = told(store.get(self.key), self.kind, self._settings.thresholds)
+        if verdict is None or (verdict.winner is not None and verdict.winner.size not in self._sizes.sizes):
             return None
-        self._rejected += [Rejected(candidate, WRONG_BYTES) for candidate in found.wrong]
-        why = self._why(found.step, len(found.candidates))
-        return self._report(Source.STORE, found.candidates, found.samples, found.winner, why)
+        self._rejected += [Rejected(candidate, WRONG_BYTES) for candidate in verdict.wrong]
+        why = self._why(verdict.step, len(verdict.candidates))
+        return self._report(Source.STORE, verdict.candidates, verdict.samples, verdict.winner, why)
 
     # ---- telling
     def _why(self, step: Step, candidates: int) -> str:

@@ -144,8 +144,8 @@ class _Schedule:
 
     def left(self) -> dict[str, int]:
         """Returns how many cases of each group that ends were not run, for groups with any."""
-        found = Counter(case.group.value for case in self._returned if case.group is not Group.RANDOM)
+        counts = Counter(case.group.value for case in self._returned if case.group is not Group.RANDOM)
         for group, cases in self._groups.items():
             if group is not Group.RANDOM:
-                found[group.value] += sum(1 for _ in cases)
-        return {group: number for group, number in found.items() if number}
+                counts[group.value] += sum(1 for _ in cases)
+        return {group: number for group, number in counts.items() if number}

@@ -146,12 +146,12 @@ def _checked(value: Any, kind: type) -> Any:
     return value
 
 
-def _record(given: object) -> CaseRecord:
-    if not isinstance(given, list) or len(given) != len(CaseRecord._fields):
+def _record(row: object) -> CaseRecord:
+    if not isinstance(row, list) or len(row) != len(CaseRecord._fields):
         raise _malformed("a case does not have the fields of a case")
-    if not texts(*given):
+    if not texts(*row):
         raise _malformed("a field of a case is no text")
-    record = CaseRecord(*given)
+    record = CaseRecord(*row)
     if record.group not in {group.value for group in Group}:
         raise _malformed(f"there is no group {record.group!r}")
     if record.judgement not in {judgement.value for judgement in Judgement}:
@@ -159,13 +159,13 @@ def _record(given: object) -> CaseRecord:
     return record
 
 
-def _subject(given: dict[str, Any]) -> Subject:
-    if given.keys() != {field.name for field in fields(Subject)}:
+def _subject(members: dict[str, Any]) -> Subject:
+    if members.keys() != {field.name for field in fields(Subject)}:
         raise _malformed("the fields of its subject are not those of a subject")
     for name in ("backend", "version"):
-        _checked(given[name], str)
+        _checked(members[name], str)
     for name in ("canonical_order", "counts_steps"):
-        _checked(given[name], bool)
-    if not texts(*_checked(given["device"], dict).values()) or given["schedule"] not in (None, *SCHEDULES):
+        _checked(members[name], bool)
+    if not texts(*_checked(members["device"], dict).values()) or members["schedule"] not in (None, *SCHEDULES):
         raise _malformed("its device or its schedule is none")
-    return Subject(**given)
+    return Subject(**members)

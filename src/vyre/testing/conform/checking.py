@@ -32,8 +32,8 @@ class Opened(NamedTuple):
 @contextmanager
 def opened(name: str, schedule: str | None = None, seed: int | None = None) -> Iterator[Opened]:
     """Opens a backend of the catalog by id and closes it behind the block; raises ``BackendUnavailable``."""
-    with opened_registration(find_scheduled(name, schedule, seed), schedule) as found:
-        yield found
+    with opened_registration(find_scheduled(name, schedule, seed), schedule) as running:
+        yield running
 
 
 @contextmanager
@@ -56,7 +56,7 @@ def opened_registration(scheduled: Scheduled, schedule: str | None = None) -> It
 
 
 def check(
-    found: Opened,
+    target: Opened,
     *,
     seed: int,
     budget_s: float,
@@ -65,9 +65,9 @@ def check(
     begun: Begun = lambda case, judged: None,
 ) -> Certificate:
     """Runs the cases of ``seed`` on an open backend for about ``budget_s`` seconds and returns the certificate."""
-    cases = Cases(seed, found.subject.canonical_order, found.subject.counts_steps)
+    cases = Cases(seed, target.subject.canonical_order, target.subject.counts_steps)
     campaign: Campaign = run_campaign(
-        found.backend,
+        target.backend,
         open_backend(REFERENCE),
         cases,
         budget_s=budget_s,
@@ -75,8 +75,8 @@ def check(
         told=told,
         begun=begun,
     )
-    missing = tuple(sorted(ALL_OPS - found.backend.supported_ops))
-    return certificate_of(campaign, found.subject, seed, missing)
+    missing = tuple(sorted(ALL_OPS - target.backend.supported_ops))
+    return certificate_of(campaign, target.subject, seed, missing)
 
 
 def _facts(registration: BackendRegistration) -> dict[str, str]:

@@ -56,7 +56,7 @@ def conform(
     if backend is None:
         raise InvalidConfig("no backend is named", fix="pass --backend NAME (`vyre backends` lists them).")
     with (
-        opened(backend, schedule, seed if schedule else None) as found,
+        opened(backend, schedule, seed if schedule else None) as target,
         report.progress(_TITLE) as status,
         _running(out) as begun,
     ):
@@ -67,7 +67,7 @@ def conform(
             done += 1
             status(f"{_TITLE}: {done} cases, at {case.name}")
 
-        certificate = check(found, seed=seed, budget_s=budget, random_programs=programs, told=told, begun=begun)
+        certificate = check(target, seed=seed, budget_s=budget, random_programs=programs, told=told, begun=begun)
     if out is not None:
         certificate.write(out, failures)
     _print(certificate, as_json=as_json)
@@ -125,29 +125,29 @@ def _verified(path: Path, *, as_json: bool) -> int:
             done += 1
             status(f"verifying: {done} of {len(certificate.cases)} cases")
 
-        found = verify_certificate(certificate, told)
+        verified = verify_certificate(certificate, told)
     if as_json:
         report.put_json(
             {
-                "computed": found.computed,
-                "reran": found.reran,
-                "absent": found.absent,
-                "objections": found.objections,
+                "computed": verified.computed,
+                "reran": verified.reran,
+                "absent": verified.absent,
+                "objections": verified.objections,
                 "failures": len(certificate.failures),
             }
         )
     else:
-        _print_verified(certificate, found)
-    return Exit.OK if found.ok else Exit.WRONG
+        _print_verified(certificate, verified)
+    return Exit.OK if verified.ok else Exit.WRONG
 
 
-def _print_verified(certificate: Certificate, found: Verification) -> None:
-    for objection in found.objections:
+def _print_verified(certificate: Certificate, verified: Verification) -> None:
+    for objection in verified.objections:
         put(f"WRONG {one_line(objection)}")
-    again = f"`{certificate.subject.backend}` ran {found.reran} of them again"
-    if found.absent:
-        again = f"it was not run again: {one_line(found.absent)}"
+    again = f"`{certificate.subject.backend}` ran {verified.reran} of them again"
+    if verified.absent:
+        again = f"it was not run again: {one_line(verified.absent)}"
     put(
-        f"{len(certificate.cases)} cases, {found.computed} computed again on the reference; {again};"
-        f" the certificate lists {len(certificate.failures)} failures; {len(found.objections)} objections"
+        f"{len(certificate.cases)} cases, {verified.computed} computed again on the reference; {again};"
+        f" the certificate lists {len(certificate.failures)} failures; {len(verified.objections)} objections"
     )

@@ -96,25 +96,25 @@ def judge(backend: Backend, case: Case, expected: Result) -> Judged:
     if lacking := missing_from(case.program, backend.profile, backend.supported_ops, case.config):
         return Judged(Judgement.REFUSED, ", ".join([missing.name for missing in lacking]))
     try:
-        found = result_on(backend, replace(case, config=replace(case.config, timeout_s=TIMEOUT_S)))
+        result = result_on(backend, replace(case, config=replace(case.config, timeout_s=TIMEOUT_S)))
     except UnsupportedFeature as error:
         return Judged(Judgement.REFUSED, one_line(error.feature))
     except VyreError as error:
         return Judged(Judgement.RAISED, one_line(f"{type(error).__name__}: {error}"))
     except Exception as error:
         return Judged(Judgement.RAISED, one_line(f"{type(error).__name__}, which is no error of vyre: {error}"))
-    if found == expected:
+    if result == expected:
         return Judged(Judgement.AGREED)
-    return Judged(Judgement.DIFFERS, "; ".join(differences(case, expected, found)))
+    return Judged(Judgement.DIFFERS, "; ".join(differences(case, expected, result)))
 
 
-def differences(case: Case, expected: Result, found: Result) -> Iterator[str]:
+def differences(case: Case, expected: Result, actual: Result) -> Iterator[str]:
     """Yields, for every result that differs, its first wrong element: slot, element, byte and both values."""
-    if not isinstance(expected, Outputs) or not isinstance(found, Outputs):
-        yield f"the reference gives {_told(expected)}, the backend {_told(found)}"
+    if not isinstance(expected, Outputs) or not isinstance(actual, Outputs):
+        yield f"the reference gives {_told(expected)}, the backend {_told(actual)}"
         return
     right = Returned.of(case.program, expected.content)
-    wrong = Returned.of(case.program, {name: found.content.get(name, b"") for name in expected.content})
+    wrong = Returned.of(case.program, {name: actual.content.get(name, b"") for name in expected.content})
     for each in first_differences(right, wrong):
         place = f"`{each.buffer}`[{each.element}] (byte {each.byte})"
         yield f"{place} is 0x{each.found}, and the reference gives 0x{each.expected}"

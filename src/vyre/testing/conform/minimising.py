@@ -77,14 +77,14 @@ def _one_row(backend: Backend, reference: Backend, failing: ConformCase) -> Case
     if failing.operation is None or not failing.operation.separate:
         return None
     try:
-        found = result_on(backend, failing.case)
+        actual = result_on(backend, failing.case)
     except VyreError:
         return None
     expected = expected_of(reference, failing.case)
-    if not isinstance(found, Outputs) or not isinstance(expected, Outputs):
+    if not isinstance(actual, Outputs) or not isinstance(expected, Outputs):
         return None
     for name, right in expected.content.items():
-        if found.content.get(name) != right:
-            element = first_difference(right, found.content.get(name, b"")) // element_size(failing.case, name)
+        if actual.content.get(name) != right:
+            element = first_difference(right, actual.content.get(name, b"")) // element_size(failing.case, name)
             return failing.with_rows((failing.rows[element],)).case
     return None

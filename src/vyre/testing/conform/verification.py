@@ -48,10 +48,10 @@ def verify(certificate: Certificate, told: Progress = lambda record: None) -> Ve
     subject = certificate.subject
     verification = Verification()
     try:
-        with opened(subject.backend, subject.schedule, certificate.seed if subject.schedule else None) as found:
-            if (found.subject.version, dict(found.subject.device)) != (subject.version, dict(subject.device)):
+        with opened(subject.backend, subject.schedule, certificate.seed if subject.schedule else None) as running:
+            if (running.subject.version, dict(running.subject.device)) != (subject.version, dict(subject.device)):
                 verification.absent = f"`{subject.backend}` here has another version or device than in the certificate"
-            _verify(certificate, verification, None if verification.absent else found.backend, told)
+            _verify(certificate, verification, None if verification.absent else running.backend, told)
     except BackendUnavailable as error:
         verification.absent = error.message
         _verify(certificate, verification, None, told)

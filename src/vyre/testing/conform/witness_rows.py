@@ -88,7 +88,7 @@ def halfway_rows(source: ScalarType, target: ScalarType, seed: str) -> tuple[Row
     if source.is_float:
         lost = _FRACTION[source.bits] + 1 - kept
         tops = [chosen.getrandbits(source.bits - lost) for _ in range(LEAST_WITNESSES)] if lost > 0 else []
-        tops += [(_BIAS[source.bits] + at) << (kept - 1) | 1 for at in range(-160, 160)] if lost > 0 else []
+        tops += [(_BIAS[source.bits] + exponent) << (kept - 1) | 1 for exponent in range(-160, 160)] if lost > 0 else []
         return tuple((top << lost | low,) for top in tops for low in _beside_half(lost))
     rows: list[Row] = []
     for size in range(kept + 1, source.bits + (source.text[0] == "u")):  # the bits of the magnitude

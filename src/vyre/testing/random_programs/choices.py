@@ -34,11 +34,11 @@ class Choices(ABC):
 
     def weighted(self, options: Sequence[tuple[int, T]]) -> T:
         """One of the options, with integer weights."""
-        at = self.below(sum(weight for weight, _ in options))
+        left = self.below(sum(weight for weight, _ in options))
         for weight, option in options:
-            if at < weight:
+            if left < weight:
                 return option
-            at -= weight
+            left -= weight
         raise AssertionError("weights are positive")
 
 

@@ -256,8 +256,8 @@ class ExpressionWriter:
                 counters = [v for v in self.flow.visible() if v.dtype is dtype and v.usable and v.level >= level]
                 return self._var(choices.pick(counters[::-1])) if counters else lane
             case _:
-                found = self.value(dtype, 2, level)
-                return lane if isinstance(found, ir.Literal) else found
+                index = self.value(dtype, 2, level)
+                return lane if isinstance(index, ir.Literal) else index
 
     def _u32_index(self, slot: UsedBuffer, level: Level) -> ir.Expr:
         self.pay(2)

@@ -48,12 +48,12 @@ class Case:
         """Inputs as a host passes them: a NumPy scalar for a parameter, bytes for everything else."""
         import numpy as np
 
-        found: dict[str, Any] = dict(self.inputs)
+        arguments: dict[str, Any] = dict(self.inputs)
         for buffer in self.program.buffers:
             if buffer.is_push and isinstance(buffer.element, ScalarType):
                 value = np.frombuffer(self.inputs[buffer.name], buffer.element.numpy_name)[0]
-                found[buffer.name] = bool(value) if buffer.element is ScalarType.BOOL else value
-        return found
+                arguments[buffer.name] = bool(value) if buffer.element is ScalarType.BOOL else value
+        return arguments
 
 
 def generate(
@@ -162,7 +162,7 @@ class Generator:
         return bool(buffer.is_push and buffer.element is ScalarType.BOOL)
 
     def _configured(self, memory: Memory, program: Program) -> DispatchConfig:
-        given = {
+        constants = {
             name: SpecValue.scalar(default.dtype, literal(self.choices, default.dtype).value)
             for name, default in spec_constants(program).items()
             if self.choices.chance(50)
@@ -171,5 +171,5 @@ class Generator:
             self.config,
             output_counts=memory.output_counts,
             step_budget=self.choices.between(0, 6) if not self.traps and self.choices.chance(12) else None,
-            spec=SpecMap(given) if given else None,
+            spec=SpecMap(constants) if constants else None,
         )

@@ -36,12 +36,12 @@ def looped(seed: int, *, work: int = 3_000, traps: bool = False) -> Case | None:
     source = random.Random(seed)
     case = generate(seed, work=work, traps=traps)
     wanted = 1 + source.randrange(2)
-    found = None
+    last = None
     for number in range(wanted):
         wrapped = _wrapped(case, source, str(number))
         if wrapped is not None:
-            found = case = wrapped
-    return found
+            last = case = wrapped
+    return last
 
 
 def _wrapped(case: Case, source: random.Random, suffix: str) -> Case | None:
@@ -54,9 +54,9 @@ def _wrapped(case: Case, source: random.Random, suffix: str) -> Case | None:
         end = source.randrange(start, len(body) + 1)
         if end - start <= most:
             continue
-        made = _with_loop(case, source, suffix, start, end)
-        if check_rules(made.program).ok and not check_rules(made.program).order_sensitive:
-            best, most = made, end - start
+        candidate = _with_loop(case, source, suffix, start, end)
+        if check_rules(candidate.program).ok and not check_rules(candidate.program).order_sensitive:
+            best, most = candidate, end - start
     return best
 
 
@@ -93,9 +93,9 @@ def _with_loop(case: Case, source: random.Random, suffix: str, start: int, end: 
         case 1:
             behind = [ir.Region("loop", tuple(behind))]
     body = (*program.body[:start], *behind, *program.body[end:])
-    made = replace(program, buffers=(*program.buffers, *extra), body=body)
+    looped_program = replace(program, buffers=(*program.buffers, *extra), body=body)
     inputs = {**case.inputs, **{b: b"".join(w.to_bytes(4, "little") for w in ws) for b, ws in words.items()}}
-    return Case(made, inputs, case.config, case.order)
+    return Case(looped_program, inputs, case.config, case.order)
 
 
 def _round(part: ir.Body, source: random.Random, flag: str, turns: str, elements: int) -> ir.Body:
@@ -145,7 +145,7 @@ _GRID: Final = Ordering.GRID_SYNC
 def any_program(seed: int, order: Order, *, work: int = 40_000) -> Case:
     """The case of a seed with traps, which has grid loops for some of the seeds."""
     if order is Order.INDEPENDENT and seed % 8 == 5:
-        found = looped(seed, work=min(work, 8_000), traps=True)
-        if found is not None:
-            return found
+        with_loops = looped(seed, work=min(work, 8_000), traps=True)
+        if with_loops is not None:
+            return with_loops
     return generate(seed, order=order, work=work, traps=True)

@@ -94,10 +94,10 @@ class Extent(NamedTuple):
             return None
         return Extent((lo[0], lo[1], lo[2], lo[3]), (hi[0], hi[1], hi[2], hi[3]))
 
-    def cut(self, axis: int, at: int) -> tuple[Extent | None, Extent | None]:
-        """Returns the parts below and from ``at`` on along one axis."""
-        below = self._with(axis, self.lo[axis], min(at, self.hi[axis]))
-        above = self._with(axis, max(at, self.lo[axis]), self.hi[axis])
+    def cut(self, axis: int, start: int) -> tuple[Extent | None, Extent | None]:
+        """Returns the parts below and from ``start`` on along one axis."""
+        below = self._with(axis, self.lo[axis], min(start, self.hi[axis]))
+        above = self._with(axis, max(start, self.lo[axis]), self.hi[axis])
         return below, above
 
     def _with(self, axis: int, first: int, end: int) -> Extent | None:
@@ -140,11 +140,11 @@ def compare_with_zero(op: BinaryOp, value: Affine, box: Extent, row: Axes) -> Sp
         axis, rest = varying
         c = value.c[axis]
         if c > 0:
-            at = -((rest - limit) // c)
-            low, high = box.cut(axis, at)
+            start = -((rest - limit) // c)
+            low, high = box.cut(axis, start)
         else:
-            at = (rest - limit) // -c + 1
-            high, low = box.cut(axis, at)
+            start = (rest - limit) // -c + 1
+            high, low = box.cut(axis, start)
         below = _some(low), _some(high)
     else:
         ragged = _ragged_cut(value, limit, box, row)
@@ -213,8 +213,8 @@ def _ragged_cut(
     if c <= 0 or value.c[0] != c * width or box.hi[axis] - box.lo[axis] != width:
         return None
     first = value.base + sum(value.c[a] * box.lo[a] for a in (1, 2, 3) if a != axis)
-    at = -((first - limit) // c)  # first position w * width + position that reaches the limit
-    whole, part = divmod(at, width)
+    start = -((first - limit) // c)  # first position w * width + position that reaches the limit
+    whole, part = divmod(start, width)
     head, tail = box.cut(0, whole)
     if tail is None or part == 0:
         return _some(head), _some(tail)

@@ -56,8 +56,8 @@ def async_wait(tag: str) -> Execute:
 
 
 def _numbers(evaluate: EvaluateWord, chunk: Chunk, ctx: Context) -> list[int]:
-    found: list[int] = full(evaluate(chunk, ctx), ctx, U32).reshape(-1).tolist()
-    return found
+    numbers: list[int] = full(evaluate(chunk, ctx), ctx, U32).reshape(-1).tolist()
+    return numbers
 
 
 def _nbytes(storage: Storage) -> int:

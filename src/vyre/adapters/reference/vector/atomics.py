@@ -66,11 +66,11 @@ def fetch(array: Lanes, op: AtomicOp, elements: Indices, values: Lanes, expected
     runs = _Runs(elements[order])
     values = values[order]
     if op is AtomicOp.COMPARE_EXCHANGE:
-        found = _exchange_one_by_one(array, runs, values, expected[order])
+        in_order = _exchange_one_by_one(array, runs, values, expected[order])
     else:
-        found = _RUNNING[op](array, runs, values)
-    olds = np.empty_like(found)
-    olds[order] = found
+        in_order = _RUNNING[op](array, runs, values)
+    olds = np.empty_like(in_order)
+    olds[order] = in_order
     return olds
 
 
@@ -176,10 +176,10 @@ def _exchange_one_by_one(array: Lanes, runs: _Runs, values: Lanes, expected: Lan
     olds = np.empty_like(values)
     starts, lengths, targets = runs.starts, runs.lengths, runs.targets
     for rank in range(_ROUNDS):
-        at = starts + rank
+        positions = starts + rank
         old = array[targets]
-        olds[at] = old
-        array[targets] = np.where(old == expected[at], values[at], old)
+        olds[positions] = old
+        array[targets] = np.where(old == expected[positions], values[positions], old)
         longer = lengths > rank + 1
         starts, lengths, targets = starts[longer], lengths[longer], targets[longer]
         if not len(starts):
@@ -187,11 +187,11 @@ def _exchange_one_by_one(array: Lanes, runs: _Runs, values: Lanes, expected: Lan
     for start, length, target in zip(starts.tolist(), lengths.tolist(), targets.tolist(), strict=True):
         rest = slice(start + _ROUNDS, start + length)
         current: int = array[target].item()
-        found: list[int] = []
+        returned: list[int] = []
         for value, wanted in zip(values[rest].tolist(), expected[rest].tolist(), strict=True):
-            found.append(current)
+            returned.append(current)
             if current == wanted:
                 current = value
-        olds[rest] = found
+        olds[rest] = returned
         array[target] = current
     return olds

@@ -161,10 +161,10 @@ def switch(
         present = np.flatnonzero(counts)
         after: list[Context] = []
         complete = True
-        at = 0
+        start = 0
         for number, count in zip(present.tolist(), counts[present].tolist(), strict=True):
-            lanes = Gather(ctx.grid, ctx.numbers[order[at : at + count]])
-            at += count
+            lanes = Gather(ctx.grid, ctx.numbers[order[start : start + count]])
+            start += count
             left = bodies[number](chunk, lanes)
             complete = complete and left is lanes
             if left is not None:
@@ -189,14 +189,14 @@ def _finder(arm_of: Mapping[int, int], default: int) -> Callable[[Lanes], NDArra
 
         def look_up(value: Lanes) -> NDArray[np.unsignedinteger[Any]]:
             distance = value.view(f"u{value.itemsize}") - np.array(least).astype(value.dtype).view(f"u{value.itemsize}")
-            found: NDArray[np.unsignedinteger[Any]] = table[np.minimum(distance, np.array(span, distance.dtype))]
-            return found
+            arms_of: NDArray[np.unsignedinteger[Any]] = table[np.minimum(distance, np.array(span, distance.dtype))]
+            return arms_of
 
         return look_up
 
     def search(value: Lanes) -> NDArray[np.unsignedinteger[Any]]:
         known = labels.astype(value.dtype)
-        at = np.minimum(np.searchsorted(known, value), len(known) - 1)
-        return np.where(known[at] == value, arms[at], small(default))
+        position = np.minimum(np.searchsorted(known, value), len(known) - 1)
+        return np.where(known[position] == value, arms[position], small(default))
 
     return search

@@ -107,12 +107,12 @@ class VectorKernel:
         return along, max(1, min(wanted, extents[along]))
 
     def _grid(self, dims: tuple[int, int, int, int]) -> Grid:
-        found = self._grids.get(dims)
-        if found is None:
+        grid = self._grids.get(dims)
+        if grid is None:
             if len(self._grids) >= 8:
                 self._grids.clear()
-            found = self._grids[dims] = Grid(dims)
-        return found
+            grid = self._grids[dims] = Grid(dims)
+        return grid
 
     def _storage(self, name: str, data: NDArray[np.uint8]) -> Storage:
         rules = self._rules[name]

@@ -252,10 +252,10 @@ class ExpressionCompiler:
         value = self.held(node.value).evaluate
 
         def evaluate(chunk: Chunk, ctx: Context) -> Value:
-            at = index(chunk, ctx)
+            indices = index(chunk, ctx)
             wanted = None if expected is None else dense(expected(chunk, ctx), ctx, dtype)
             operand = dense(value(chunk, ctx), ctx, dtype)
-            return chunk.buffers[name].fetch(ctx, op, at, operand, operand if wanted is None else wanted)
+            return chunk.buffers[name].fetch(ctx, op, indices, operand, operand if wanted is None else wanted)
 
         return Compiled(evaluate, dtype)
 
@@ -267,8 +267,8 @@ class ExpressionCompiler:
         index, value = index_words(self.held(node.index)), self.held(node.value).evaluate
 
         def execute(chunk: Chunk, ctx: Context) -> None:
-            at = index(chunk, ctx)
-            chunk.buffers[name].update(ctx, op, at, dense(value(chunk, ctx), ctx, dtype))
+            indices = index(chunk, ctx)
+            chunk.buffers[name].update(ctx, op, indices, dense(value(chunk, ctx), ctx, dtype))
 
         return execute
 

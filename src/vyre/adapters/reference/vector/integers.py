@@ -63,9 +63,9 @@ def integer_binary(
                 return reuse(x, y, out=x)
             return simplest(rule(x, y))
         if exact and (type(x) is Affine or type(y) is Affine) and type(y) is not np.ndarray and type(ctx) is Box:
-            found = _exact(op, dtype, _known(x), _known(y), ctx)
-            if found is not None:
-                return found
+            result = _exact(op, dtype, _known(x), _known(y), ctx)
+            if result is not None:
+                return result
         return simplest(rule(dense(x, ctx, dtype), dense(y, ctx, other)))
 
     return evaluate
@@ -106,9 +106,9 @@ def index_words(index: Compiled) -> EvaluateWord:
             box = ctx if type(ctx) is Box else ctx.grid.root
             if _fits(x, U32, box):
                 return x
-            found = dense(x, ctx, dtype)
-            assert isinstance(found, np.ndarray)
-            return found
+            words = dense(x, ctx, dtype)
+            assert isinstance(words, np.ndarray)
+            return words
         number = _known(x)
         return number if isinstance(number, int) and 0 <= number < LIMIT else NO_INDEX
 
@@ -147,19 +147,19 @@ def _fits(value: Affine, dtype: ScalarType, box: Box) -> bool:
 
 def _exact(op: BinaryOp, dtype: ScalarType, x: Known, y: Known, box: Box) -> Affine | Split | bool | None:
     """Returns the result if it is affine and fits its type, or where a comparison holds."""
-    found: Affine | None = None
+    result: Affine | None = None
     if op in COMPARISONS:
         difference = _combined(x, y, -1)
         return box.grid.split(op, difference, box.extent)
     if op is BinaryOp.ADD or op is BinaryOp.SUB:
-        found = _combined(x, y, 1 if op is BinaryOp.ADD else -1)
+        result = _combined(x, y, 1 if op is BinaryOp.ADD else -1)
     elif op is BinaryOp.SHL:
-        found = _scaled(x, 1 << (y & (dtype.bits - 1))) if isinstance(x, Affine) and isinstance(y, int) else None
+        result = _scaled(x, 1 << (y & (dtype.bits - 1))) if isinstance(x, Affine) and isinstance(y, int) else None
     elif isinstance(x, Affine):
-        found = _scaled(x, y) if isinstance(y, int) else None
+        result = _scaled(x, y) if isinstance(y, int) else None
     elif isinstance(y, Affine):
-        found = _scaled(y, x)
-    return found if found is not None and _fits(found, dtype, box) else None
+        result = _scaled(y, x)
+    return result if result is not None and _fits(result, dtype, box) else None
 
 
 def _combined(x: Known, y: Known, sign: int) -> Affine:

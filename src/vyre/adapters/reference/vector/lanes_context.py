@@ -43,12 +43,12 @@ class Grid:
 
     def box(self, extent: Extent) -> Box:
         """Returns the box of an extent, cached."""
-        found = self._boxes.get(extent)
-        if found is None:
+        box = self._boxes.get(extent)
+        if box is None:
             if len(self._boxes) >= CACHED:
                 self._boxes = {self.root.extent: self.root}
-            found = self._boxes[extent] = Box(self, extent)
-        return found
+            box = self._boxes[extent] = Box(self, extent)
+        return box
 
     def split(self, op: BinaryOp, value: Affine, box: Extent) -> Split | bool | None:
         """Returns ``compare_with_zero``, cached."""
@@ -58,8 +58,8 @@ class Grid:
         except KeyError:
             if len(self.splits) >= CACHED:
                 self.splits = {}
-            found = self.splits[key] = compare_with_zero(op, value, box, self.dims)
-            return found
+            split = self.splits[key] = compare_with_zero(op, value, box, self.dims)
+            return split
 
 
 class Box:
@@ -81,15 +81,15 @@ class Box:
         """Returns what coefficients add to a base inside the box: the least, the greatest, and that of the first
         lane.
         """
-        found = self._reaches.get(c)
-        if found is None:
+        reach = self._reaches.get(c)
+        if reach is None:
             if len(self._reaches) >= CACHED:
                 self._reaches = {}
             lo, hi = self.extent
             least, greatest = Affine(0, c).bounds(lo, hi)
             first = c[0] * lo[0] + c[1] * lo[1] + c[2] * lo[2] + c[3] * lo[3]
-            found = self._reaches[c] = least, greatest, first
-        return found
+            reach = self._reaches[c] = least, greatest, first
+        return reach
 
     @property
     def numbers(self) -> Indices:
@@ -141,14 +141,14 @@ class Gather:
 
     def positions_in(self, outer: Context) -> Indices:
         """Returns the positions of these lanes in the flattened arrays of an enclosing context."""
-        found = self._relative.get(id(outer))
-        if found is None:
+        positions = self._relative.get(id(outer))
+        if positions is None:
             if outer is self.grid.root:
-                found = outer, self.numbers
+                positions = outer, self.numbers
             else:
-                found = outer, np.searchsorted(outer.numbers, self.numbers)
-            self._relative[id(outer)] = found  # holds ``outer``, so its id stays unique
-        return found[1]
+                positions = outer, np.searchsorted(outer.numbers, self.numbers)
+            self._relative[id(outer)] = positions  # holds ``outer``, so its id stays unique
+        return positions[1]
 
 
 Context: TypeAlias = Box | Gather

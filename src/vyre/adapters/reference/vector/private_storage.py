@@ -69,11 +69,11 @@ class PrivateStorage(Storage):
 
     def target(self, ctx: Context, index: Word) -> Lanes | None:
         """Returns a view of the elements that the lanes write, if all are in range."""
-        found = super().target(ctx, index)
-        if found is not None:
+        view = super().target(ctx, index)
+        if view is not None:
             last = index if isinstance(index, int) else self.count - 1
             self.used = max(self.used, (last + 1) * self._lanes)
-        return found
+        return view
 
     def _distinct(self, ctx: Box, c: Axes) -> bool:
         return True

@@ -62,16 +62,16 @@ class StatementCompiler:
 
     def stmt(self, stmt: ir.Stmt) -> Execute:
         """Compiles a statement."""
-        compile_expr, held = self.expressions.compile, self.expressions.held
+        compile_expr, keep = self.expressions.compile, self.expressions.held
         match stmt:
             case ir.Let(name, value):
                 return self._let(name, value)
             case ir.Assign(name, value):
-                evaluate, dtype, _, _ = held(value)
+                evaluate, dtype, _, _ = keep(value)
                 return _assign(self.expressions.slots[name], evaluate, dtype)
             case ir.Store(buffer, index, value):
                 unread = not self.expressions.reads(value, buffer)
-                return self._store(buffer, index_words(held(index)), held(value), unread=unread)
+                return self._store(buffer, index_words(keep(index)), keep(value), unread=unread)
             case ir.If(condition, then, otherwise):
                 if ir.is_chained(otherwise):
                     return self._chain(stmt)
@@ -134,11 +134,11 @@ class StatementCompiler:
         direct = into if element is dtype else None
 
         def execute(chunk: Chunk, ctx: Context) -> Context:
-            at = index(chunk, ctx)
+            indices = index(chunk, ctx)
             storage = chunk.buffers[buffer]
-            target = storage.target(ctx, at) if direct is not None else None
+            target = storage.target(ctx, indices) if direct is not None else None
             if target is None:
-                storage.store(ctx, at, dense(evaluate(chunk, ctx), ctx, dtype))
+                storage.store(ctx, indices, dense(evaluate(chunk, ctx), ctx, dtype))
             else:
                 assert direct is not None
                 direct(chunk, ctx, target, unread)
@@ -177,31 +177,31 @@ class StatementCompiler:
 
 def _written(program: Program) -> frozenset[str]:
     """Returns the buffers whose content may change while the program runs."""
-    found = {b.name for b in program.buffers if b.is_workgroup}
+    names = {b.name for b in program.buffers if b.is_workgroup}
     for stmt in ir.walk_statements(program.body):
         match stmt:
             case ir.Store(buffer, _, _):
-                found.add(buffer)
+                names.add(buffer)
             case ir.AsyncLoad(_, destination) | ir.AsyncStore(_, destination):
-                found.add(destination)
+                names.add(destination)
             case _:
                 pass
-    found.update(e.buffer for e in unique_expressions(program) if isinstance(e, ir.Atomic))
-    return frozenset(found)
+    names.update(e.buffer for e in unique_expressions(program) if isinstance(e, ir.Atomic))
+    return frozenset(names)
 
 
 def _varying(loop: ir.Loop) -> frozenset[str]:
     """Returns the locals that a round of the loop may change or declare."""
-    found = {loop.var}
+    names = {loop.var}
     for stmt in ir.walk_statements(loop.body):
         match stmt:
             case ir.Let(name, _) | ir.Assign(name, _):
-                found.add(name)
+                names.add(name)
             case ir.Loop(var):
-                found.add(var)
+                names.add(var)
             case _:
                 pass
-    return frozenset(found)
+    return frozenset(names)
 
 
 def _assign(slot: int, evaluate: Evaluate, dtype: ScalarType) -> Execute:

@@ -126,9 +126,9 @@ class Storage:
                 return self._uniform(index)
             index = Affine(index, _NOWHERE)
         if isinstance(index, Affine) and isinstance(ctx, Box):
-            found = self.view(ctx, index)
-            if found is not None:
-                return self.load_rule(found)
+            elements = self.view(ctx, index)
+            if elements is not None:
+                return self.load_rule(elements)
         numbers, outside = self._numbers(ctx, index)
         if outside is None:
             return self.load_rule(self.array[numbers]).reshape(ctx.shape)
@@ -203,9 +203,9 @@ class Storage:
         olds = fetch(self.array, op, elements, values, wanted)
         if inside is None:
             return olds.reshape(ctx.shape)
-        found = np.zeros(ctx.size, self.array.dtype)
-        found[inside] = olds
-        return found.reshape(ctx.shape)
+        result = np.zeros(ctx.size, self.array.dtype)
+        result[inside] = olds
+        return result.reshape(ctx.shape)
 
 
 def _unsigned(index: Lanes, count: int) -> Lanes:

@@ -66,8 +66,8 @@ def dense(value: Value, ctx: Context, dtype: ScalarType) -> Dense:
 
 def full(value: Value, ctx: Context, dtype: ScalarType) -> Lanes:
     """Returns the value as an array of the context."""
-    found = dense(value, ctx, dtype)
-    return found if isinstance(found, np.ndarray) else np.full(ctx.shape, found)
+    dense_value = dense(value, ctx, dtype)
+    return dense_value if isinstance(dense_value, np.ndarray) else np.full(ctx.shape, dense_value)
 
 
 def mask_of(split: Split, ctx: Context) -> Lanes:

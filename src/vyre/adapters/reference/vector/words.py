@@ -56,9 +56,9 @@ def word_binary(
         if type(x) is int and type(y) is int:
             return on_ints(x, y)
         if on_affine is not None and not isinstance(x, np.ndarray) and not isinstance(y, np.ndarray):
-            found = on_affine(x, y)
-            if found is not None:
-                return found
+            result = on_affine(x, y)
+            if result is not None:
+                return result
         return rule(dense(x, ctx, U32), dense(y, ctx, U32))
 
     return evaluate
@@ -82,8 +82,8 @@ def word_with_constant(
             return reuse(x, lane, out=x) if reuse is not None and x.shape == ctx.shape else rule(x, lane)
         if type(x) is int:
             return on_ints(x, number)
-        found = on_affine(x, number) if on_affine is not None and isinstance(x, Affine) else None
-        return rule(dense(x, ctx, U32), lane) if found is None else found
+        result = on_affine(x, number) if on_affine is not None and isinstance(x, Affine) else None
+        return rule(dense(x, ctx, U32), lane) if result is None else result
 
     return evaluate
 
@@ -96,9 +96,9 @@ def _comparison(op: BinaryOp, rule: BinaryRule, a: EvaluateWord, b: EvaluateWord
         if type(x) is int and type(y) is int:
             return on_ints(x, y)
         if not isinstance(x, np.ndarray) and not isinstance(y, np.ndarray):
-            found = _compare_affine(op, x, y, ctx)
-            if found is not None:
-                return found
+            result = _compare_affine(op, x, y, ctx)
+            if result is not None:
+                return result
         return rule(dense(x, ctx, U32), dense(y, ctx, U32))
 
     return evaluate
@@ -183,4 +183,4 @@ def _both(x: Split, y: Split) -> Split | bool:
 
 
 def _meet(a: tuple[Extent, ...], b: tuple[Extent, ...]) -> tuple[Extent, ...]:
-    return tuple(found for p in a for q in b if (found := p.intersect(q)) is not None)
+    return tuple(common for p in a for q in b if (common := p.intersect(q)) is not None)

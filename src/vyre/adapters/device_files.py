@@ -37,10 +37,10 @@ def signature_table(path: str | None = None) -> SignatureTable:
     Read once for each path.  Raises nothing: what is wrong with a file becomes a diagnostic, and the file is left out.
     """
     notes: list[Diagnostic] = []
-    found: list[DeviceSignature] = []
+    signatures: list[DeviceSignature] = []
     for name in path.split(os.pathsep) if path else ():
-        found += _directory(Path(name), notes)
-    return SignatureTable((*found, *_directory(_SHIPPED, notes)), tuple(notes))
+        signatures += _directory(Path(name), notes)
+    return SignatureTable((*signatures, *_directory(_SHIPPED, notes)), tuple(notes))
 
 
 def _directory(directory: Path, notes: list[Diagnostic]) -> list[DeviceSignature]:
@@ -48,7 +48,7 @@ def _directory(directory: Path, notes: list[Diagnostic]) -> list[DeviceSignature
         message = f"{directory} is no directory"
         notes.append(signature_finding(UNREADABLE, message, f"correct {PATH_VARIABLE}.", str(directory)))
         return []
-    found: list[DeviceSignature] = []
+    signatures: list[DeviceSignature] = []
     owners: dict[str, str] = {}
     try:
         files = sorted(file for file in directory.iterdir() if file.suffix == ".toml")
@@ -71,5 +71,5 @@ def _directory(directory: Path, notes: list[Diagnostic]) -> list[DeviceSignature
             notes.append(signature_finding(DUPLICATE, message, "keep one of them.", str(file)))
             continue
         owners.update(dict.fromkeys(ids, file.name))
-        found += reading.signatures
-    return found
+        signatures += reading.signatures
+    return signatures

@@ -83,16 +83,16 @@ def _load(reference: PluginReference) -> BackendRegistration | str:
     """Returns the registration, or the reason why it could not be loaded."""
     module, _, attribute = reference.value.partition(":")
     try:
-        found: object = import_module(module)
+        plugin: object = import_module(module)
         for name in attribute.split("."):
-            found = getattr(found, name)
+            plugin = getattr(plugin, name)
     except Exception as error:  # a plug-in may fail in any way, which must not stop the others
         return f"{type(error).__name__}: {error}"
-    if not isinstance(found, BackendRegistration):
-        return f"it is a {type(found).__name__}, not a BackendRegistration"
-    if found.api_version != PORT_API_VERSION:
-        return f"it is written for port version {found.api_version}; this is version {PORT_API_VERSION}"
-    return found
+    if not isinstance(plugin, BackendRegistration):
+        return f"it is a {type(plugin).__name__}, not a BackendRegistration"
+    if plugin.api_version != PORT_API_VERSION:
+        return f"it is written for port version {plugin.api_version}; this is version {PORT_API_VERSION}"
+    return plugin
 
 
 def _may_have_plugins(folder: Path) -> bool:

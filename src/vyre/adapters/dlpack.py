@@ -164,18 +164,18 @@ def borrow(array: Any, *, expected: int) -> Borrowed:
         capsule = array.__dlpack__()
     except Exception as error:
         raise InvalidResource(f"{title} fails: {type(error).__name__}: {error}".rstrip("."), fix=_FIX) from error
-    at = id(capsule)
+    capsule_id = id(capsule)
     managed: Any
     readonly = False
-    if _is_valid(at, _UNUSED):
-        managed, used = ctypes.cast(_pointer(at, _UNUSED), ctypes.POINTER(_ManagedTensor)), _USED
-    elif _is_valid(at, _VERSIONED):
-        managed, used = ctypes.cast(_pointer(at, _VERSIONED), ctypes.POINTER(_VersionedTensor)), _USED_VERSIONED
-        found = managed.contents
-        if found.major != _MAJOR:
-            raise InvalidResource(f"{title} has version {found.major}.{found.minor}", fix=f"export version {_MAJOR}.")
-        readonly = bool(found.flags & _READ_ONLY)
-    elif _is_valid(at, _USED) or _is_valid(at, _USED_VERSIONED):
+    if _is_valid(capsule_id, _UNUSED):
+        managed, used = ctypes.cast(_pointer(capsule_id, _UNUSED), ctypes.POINTER(_ManagedTensor)), _USED
+    elif _is_valid(capsule_id, _VERSIONED):
+        managed, used = ctypes.cast(_pointer(capsule_id, _VERSIONED), ctypes.POINTER(_VersionedTensor)), _USED_VERSIONED
+        tensor = managed.contents
+        if tensor.major != _MAJOR:
+            raise InvalidResource(f"{title} has version {tensor.major}.{tensor.minor}", fix=f"export version {_MAJOR}.")
+        readonly = bool(tensor.flags & _READ_ONLY)
+    elif _is_valid(capsule_id, _USED) or _is_valid(capsule_id, _USED_VERSIONED):
         raise InvalidResource(f"{title} returns a capsule that was taken before", fix="return a new one at each call.")
     else:
         raise InvalidResource(f"{title} is no capsule of it, but {type(capsule).__name__}", fix=_FIX)

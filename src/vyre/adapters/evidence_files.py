@@ -89,14 +89,14 @@ def decode(data: bytes) -> Stored:
         _refuse("it is no evidence bundle: the first bytes are others")
     whole = data[-DIGEST_DIGITS:] == _digest(data[:-DIGEST_DIGITS]).encode()
     try:
-        found = _members(data)
-        evidence = _evidence(found.pop(MANIFEST, None))
-        _check_files(evidence, found)
+        files = _members(data)
+        evidence = _evidence(files.pop(MANIFEST, None))
+        _check_files(evidence, files)
     except _UNREADABLE as error:
         _refuse(f"it ends too early, or the tables of the archive are damaged ({_one_line(error)})")
     if not whole:
         _refuse("every file in it is whole, but bytes between or behind them are not those that were written")
-    return Stored(evidence, found)
+    return Stored(evidence, files)
 
 
 def _document(evidence: Evidence) -> dict[str, Any]:
@@ -128,22 +128,22 @@ def write_bundle(path: Path, evidence: Evidence, files: Mapping[str, bytes]) -> 
 
 def _members(data: bytes) -> dict[str, bytes]:
     """Returns the files of the archive by path; raises what the reader of archives raises."""
-    found: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
         if len(members) > MAX_FILES:
             _refuse(f"it holds {len(members)} files, more than {MAX_FILES}")
         for member in members:
-            if member.filename in found:
+            if member.filename in files:
                 _refuse(f"it holds `{_one_line(member.filename)}` twice")
             if member.compress_type != zipfile.ZIP_STORED or not member.file_size == member.compress_size <= len(data):
                 _refuse(f"`{_one_line(member.filename)}` is compressed, or its size is not that of its bytes")
             try:
-                found[member.filename] = archive.read(member)
+                files[member.filename] = archive.read(member)
             except _UNREADABLE as error:
                 where = f"`{_one_line(member.filename)}` (from byte {member.header_offset} of the bundle)"
                 _refuse(f"{where} is not what was written ({_one_line(error)})")
-    return found
+    return files
 
 
 def _evidence(manifest: bytes | None) -> Evidence:
@@ -170,24 +170,24 @@ def _evidence(manifest: bytes | None) -> Evidence:
     return evidence
 
 
-def _check_files(evidence: Evidence, found: Mapping[str, bytes]) -> None:
+def _check_files(evidence: Evidence, files: Mapping[str, bytes]) -> None:
     named = {content.path: content for content in evidence.contents()}
-    for problem in _problems(named, found):
+    for problem in _problems(named, files):
         _refuse(problem)
-    if len(named) != sum(1 for _ in evidence.contents()) or list(named) != list(found):
+    if len(named) != sum(1 for _ in evidence.contents()) or list(named) != list(files):
         _refuse(f"`{MANIFEST}` names a file twice, or the files are in another order")
 
 
-def _problems(named: Mapping[str, Content], found: Mapping[str, bytes]) -> Iterator[str]:
+def _problems(named: Mapping[str, Content], files: Mapping[str, bytes]) -> Iterator[str]:
     for path, content in named.items():
-        if path not in found:
+        if path not in files:
             yield f"`{_one_line(path)}` is missing"
-        elif len(found[path]) != content.nbytes:
-            yield f"`{_one_line(path)}` has {len(found[path])} bytes, and {content.nbytes} were written"
-        elif (digest := _digest(found[path])) != content.blake3:
+        elif len(files[path]) != content.nbytes:
+            yield f"`{_one_line(path)}` has {len(files[path])} bytes, and {content.nbytes} were written"
+        elif (digest := _digest(files[path])) != content.blake3:
             wanted = _one_line(content.blake3)
             yield f"`{_one_line(path)}` is not what was written: its digest is {digest}, not {wanted}"
-    yield from (f"`{_one_line(path)}` was added: the manifest does not name it" for path in found.keys() - named.keys())
+    yield from (f"`{_one_line(path)}` was added: the manifest does not name it" for path in files.keys() - named.keys())
 
 
 def _digest(data: bytes) -> str:

@@ -63,9 +63,9 @@ def refuse_within(lock: threading.RLock, what: str) -> None:
         )
 
 
-def tell_in_forks(made: Inheritable) -> None:
-    """Calls ``made.inherited`` in every process that is forked while ``made`` is alive."""
-    _OPEN.add(made)
+def tell_in_forks(listener: Inheritable) -> None:
+    """Calls ``listener.inherited`` in every process that is forked while ``listener`` is alive."""
+    _OPEN.add(listener)
 
 
 def await_in_forks(lock: Callable[[], threading.RLock | None], lost: Callable[[], object]) -> None:
@@ -130,8 +130,8 @@ def _in_child() -> None:
             lock.release()
         else:
             lost()
-    for made in list(_OPEN):
-        made.inherited()
+    for inheritable in list(_OPEN):
+        inheritable.inherited()
 
 
 if hasattr(os, "register_at_fork"):  # other platforms have no fork

@@ -57,16 +57,16 @@ def kernel_runs(plan: KernelPlan | None, kernels: int) -> KernelRuns | None:
 
 def command_kernels(plan: KernelPlan) -> tuple[int | None, ...]:
     """Returns the number of the kernel of each command of a list of them, in flat order; None for a loop."""
-    found: list[int | None] = []
+    kernels: list[int | None] = []
 
     def visit(steps: Sequence[int | KernelLoop]) -> None:
         for step in steps:
             if isinstance(step, KernelLoop):
-                found.extend((step.enter, None))
+                kernels.extend((step.enter, None))
                 visit(step.body)
-                found.append(step.advance)
+                kernels.append(step.advance)
             else:
-                found.append(step)
+                kernels.append(step)
 
     visit(plan.steps)
-    return tuple(found)
+    return tuple(kernels)

@@ -91,9 +91,9 @@ def optimized(
         steps = [
             by_laws if WITH_LAWS in text else step for text, step in zip(passes.split(SEPARATOR), steps, strict=True)
         ]
-    made = run_passes(fixed, steps)
-    program._cache[_CACHED] = (wanted, made)
-    return made
+    result = run_passes(fixed, steps)
+    program._cache[_CACHED] = (wanted, result)
+    return result
 
 
 def prepared(

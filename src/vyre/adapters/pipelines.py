@@ -67,9 +67,9 @@ class PipelineKey(NamedTuple):
     def differences(self, other: PipelineKey) -> tuple[str, ...]:
         """Returns the names of the fields that differ between two keys of one program."""
         pairs = zip(_SETTINGS, self.settings, other.settings, strict=True)
-        found = [name for name, ours, theirs in pairs if ours != theirs]
-        found += [name for name in ("interface", "output_counts") if getattr(self, name) != getattr(other, name)]
-        return tuple(found)
+        names = [name for name, ours, theirs in pairs if ours != theirs]
+        names += [name for name in ("interface", "output_counts") if getattr(self, name) != getattr(other, name)]
+        return tuple(names)
 
 
 class PipelineExecutor(Generic[PipelineT]):
@@ -134,17 +134,17 @@ class PipelineExecutor(Generic[PipelineT]):
             # Only a timeout names the label; a label per dispatch must not mean a pipeline per dispatch.
             config = replace(config, label=None)
         key = PipelineKey.of(program, config)
-        found = self._pipelines.get(key)
-        if found is not None:
-            return found, None
+        cached = self._pipelines.get(key)
+        if cached is not None:
+            return cached, None
         compilation = None
 
         def build() -> Built[PipelineT]:
             nonlocal compilation
-            made, compilation = self._make(program, config)
+            pipeline, compilation = self._make(program, config)
             if compilation.missed == "":
                 compilation = compilation._replace(missed=_reason(key, self._others(key)))
-            return Built(made, 0)
+            return Built(pipeline, 0)
 
         return self._pipelines.get_or_build(key, build, timeout_s=config.timeout_s), compilation
 

@@ -37,8 +37,8 @@ def find_policy(name: str) -> Known | None:
     modules = _modules_by_function().get(name, ())
     if len(modules) != 1:
         return None
-    found = vars(import_module(f"{_PACKAGE}.{modules[0]}")).get(name)
-    return Known(found, version_of(found)) if isfunction(found) else None
+    function = vars(import_module(f"{_PACKAGE}.{modules[0]}")).get(name)
+    return Known(function, version_of(function)) if isfunction(function) else None
 
 
 def version_of(policy: Policy) -> str:
@@ -52,11 +52,11 @@ def version_of(policy: Policy) -> str:
 @cache
 def _modules_by_function() -> dict[str, tuple[str, ...]]:
     """Returns the modules that define a public function, by its name."""
-    found: dict[str, tuple[str, ...]] = {}
+    modules: dict[str, tuple[str, ...]] = {}
     for module, path in _modules().items():
         for name in _DEFINED.findall(_source(path)):
-            found[name] = (*found.get(name, ()), module)
-    return found
+            modules[name] = (*modules.get(name, ()), module)
+    return modules
 
 
 @cache
@@ -74,14 +74,14 @@ def _listed() -> Iterator[tuple[str, Path]]:
 
 @cache
 def _version(module: str) -> str:
-    found, ahead = {module}, [module]
+    modules, ahead = {module}, [module]
     while ahead:
-        new = _imported(ahead.pop()) - found
-        found |= new
+        new = _imported(ahead.pop()) - modules
+        modules |= new
         ahead += new
-    changed_ns = read_sources(_ROOT, [f"{name.replace('.', '/')}.py" for name in found]).changed_ns
+    changed_ns = read_sources(_ROOT, [f"{name.replace('.', '/')}.py" for name in modules]).changed_ns
     digest = sha256()
-    for name in sorted(found):
+    for name in sorted(modules):
         digest.update(f"{name}\0{_code(name)}\0".encode())
     since_ns: int = import_module(_PACKAGE).IMPORTED_NS
     return running_digest(SourceState(digest.digest(), changed_ns), since_ns)[:_SHOWN].hex()
@@ -105,13 +105,13 @@ def _code(module: str) -> str:
 @cache
 def _imported(module: str) -> set[str]:
     """Modules of decisions that a module imports, wherever in its source."""
-    found = set()
+    modules = set()
     for node in ast.walk(_tree(module)):
         if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(f"{_PACKAGE}."):
             inside = str(node.module).removeprefix(f"{_PACKAGE}").removeprefix(".")
             # The names may be modules themselves.
-            found |= {inside, *(f"{inside}.{alias.name}" for alias in node.names)} & _modules().keys()
-    return found
+            modules |= {inside, *(f"{inside}.{alias.name}" for alias in node.names)} & _modules().keys()
+    return modules
 
 
 def _tree(module: str) -> ast.Module:

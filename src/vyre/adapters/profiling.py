@@ -29,8 +29,8 @@ class NvtxProfiler:
 
     def range(self, name: str, /) -> AbstractContextManager[object]:
         """Returns a context manager that marks a range of this name in the domain ``vyre``."""
-        found: AbstractContextManager[object] = self._annotate(message=name, domain="vyre")
-        return found
+        marked: AbstractContextManager[object] = self._annotate(message=name, domain="vyre")
+        return marked
 
 
 def profiler_from(environment: Environment) -> NullProfiler | NvtxProfiler:

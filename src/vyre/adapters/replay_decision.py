@@ -107,10 +107,10 @@ class ReplayPlanner:
         """Returns the decision about one sequence; None if it is never recorded."""
         if not self.may_record(work):
             return None
-        made = ReplayDecision(self, work)
+        decision = ReplayDecision(self, work)
         with self._lock, sealed:
-            self._open.add(made)
-        return made
+            self._open.add(decision)
+        return decision
 
     def may_record(self, work: Work) -> bool:
         """Returns whether the options and the size limit of a graph allow recording."""

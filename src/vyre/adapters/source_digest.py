@@ -114,13 +114,13 @@ def read_sources(package: Path, parts: Sequence[str] = EMITTER) -> SourceState:
 
 def source_files(package: Path, parts: Sequence[str] = EMITTER) -> list[str]:
     """Returns sorted paths below ``package``, with slashes.  Raises ``UnreadableFile`` for a part without any."""
-    found: list[str] = []
+    files: list[str] = []
     for part in parts:
         modules = [part] if part.endswith(".py") else list(_modules(package, part))
         if not modules:
             raise UnreadableFile(f"{package / part} has no source files", fix="install vyre with its sources.")
-        found += modules
-    return sorted(found)
+        files += modules
+    return sorted(files)
 
 
 def _modules(package: Path, folder: str) -> Iterator[str]:

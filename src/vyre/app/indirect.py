@@ -45,9 +45,9 @@ class IndirectGrids:
     def __init__(self, lease: BackendLease, launches: Sequence[tuple[str, ResidentArray, Dim3]]) -> None:
         self._memory = lease.backend.require_memory()
         self._launches: Final = launches
-        self._found: Final = bytearray(_NBYTES * len(launches))
-        self._zeros: Final = bytes(self._found)
-        view = memoryview(self._found)
+        self._counts: Final = bytearray(_NBYTES * len(launches))
+        self._zeros: Final = bytes(self._counts)
+        view = memoryview(self._counts)
         self._reads: Final = [
             Readback(array.buffer, view[_NBYTES * n : _NBYTES * (n + 1)]) for n, (_, array, _) in enumerate(launches)
         ]
@@ -61,8 +61,8 @@ class IndirectGrids:
         self._is_clear = False
         result = launch()
         self._memory.download(self._reads)
-        if self._found != self._zeros:
-            counts = np.frombuffer(self._found, np.uint32).reshape(-1, AXES)
+        if self._counts != self._zeros:
+            counts = np.frombuffer(self._counts, np.uint32).reshape(-1, AXES)
             number = int(counts.any(axis=1).argmax())
             step, _, most = self._launches[number]
             raise GridOverflow(step=step, counts=tuple(counts[number].tolist()), most=most)

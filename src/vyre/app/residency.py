@@ -92,7 +92,7 @@ class ResidentBudget:
         self.nbytes: Final = nbytes
         self.lock: Final = process_lock()
         self._sink, self._epoch = sink, epoch
-        self._held: list[ref[ResidentBuffer]] = []
+        self._buffers: list[ref[ResidentBuffer]] = []
         self._taken = 0
         """The bytes that were allocated: at least as many as are held."""
         self._caches: list[ref[Cache]] = []
@@ -129,7 +129,7 @@ class ResidentBudget:
             if not self._fits(nbytes):
                 self._make_room(nbytes, label)
             buffer = memory.allocate(nbytes, label=label)
-            self._held.append(ref(buffer))
+            self._buffers.append(ref(buffer))
             self._taken += nbytes
             return buffer
 
@@ -141,9 +141,9 @@ class ResidentBudget:
     def _count(self) -> None:
         """Forgets what was freed, or lost with its device."""
         epoch = self._epoch()
-        alive = [(one, buffer) for one in self._held if (buffer := one()) is not None]
+        alive = [(one, buffer) for one in self._buffers if (buffer := one()) is not None]
         alive = [(one, buffer) for one, buffer in alive if not buffer.closed and buffer.epoch == epoch]
-        self._held = [one for one, _ in alive]
+        self._buffers = [one for one, _ in alive]
         self._taken = sum(buffer.nbytes for _, buffer in alive)
 
     def _make_room(self, nbytes: int, label: str | None) -> None:

@@ -257,16 +257,14 @@ class Session(
 
         expect("variants", variants, Mapping, "a mapping from names to variants")
         pipelines: dict[str, Pipeline] = {}
-        passed = inputs
+        bound = inputs
         for name, variant in variants.items():
             own, words = (
                 (variant, Keywords()) if isinstance(variant, DispatchConfig) else (config, Keywords(spec=variant))
             )
-            pipelines[name], passed, _ = self._compiled_launch(program, inputs, own, words)
+            pipelines[name], bound, _ = self._compiled_launch(program, inputs, own, words)
         thresholds = DEFAULT_THRESHOLDS if thresholds is None else thresholds
-        return VariantRace(
-            self._lease.backend, pipelines, passed, thresholds, self._clock.now_ns, self._decisions
-        ).run()
+        return VariantRace(self._lease.backend, pipelines, bound, thresholds, self._clock.now_ns, self._decisions).run()
 
     def specialize(
         self,

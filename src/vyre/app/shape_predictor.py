@@ -47,7 +47,7 @@ class ShapePredictor(Generic[K]):
         self._followers: OrderedDict[tuple[K, ...], dict[K, int]] = OrderedDict()
         self._guesses: list[_Guess[K]] = []
         self._period, self._same = thresholds.max_order + 1, thresholds.max_order + 2
-        self._right, self._made = ([0] * (_LEVELS * (self._same + 1)) for _ in range(2))
+        self._right, self._tries = ([0] * (_LEVELS * (self._same + 1)) for _ in range(2))
 
     def __len__(self) -> int:
         """Contexts kept."""
@@ -55,10 +55,10 @@ class ShapePredictor(Generic[K]):
 
     def record(self, shape: K) -> None:
         """Learns that ``shape`` came next: updates the guesses that named it, and the contexts that it followed."""
-        t, right, guesses = self._thresholds, self._right, self._made
+        t, right, tries = self._thresholds, self._right, self._tries
         for guessed, _, track in self._guesses:
             right[track] = right[track] * t.track_fade_bps // 10_000 + (_UNIT if guessed == shape else 0)
-            guesses[track] = guesses[track] * t.track_fade_bps // 10_000 + _UNIT
+            tries[track] = tries[track] * t.track_fade_bps // 10_000 + _UNIT
         for context in self._contexts:
             self._sighted(context, shape)
         while len(self._followers) > t.capacity:
@@ -76,8 +76,8 @@ class ShapePredictor(Generic[K]):
         rates = list(map(self._rate, self._guesses))
         likeliest = max(rates)
         best = self._guesses[rates.index(likeliest)]
-        guesses = self._made[best.track] / _UNIT
-        why = Reason("by {}; {} bps of {:.1f} guesses like it came true", (self._name(best), likeliest, guesses))
+        tries = self._tries[best.track] / _UNIT
+        why = Reason("by {}; {} bps of {:.1f} guesses like it came true", (self._name(best), likeliest, tries))
         return Prediction(best.shape, likeliest, why)
 
     # ---- details
@@ -109,8 +109,8 @@ class ShapePredictor(Generic[K]):
     def _rate(self, guess: _Guess[K]) -> int:
         """Returns how often guesses like this one came true, in bps; the prior is half its share."""
         prior = self._thresholds.prior_guesses * _UNIT
-        right, guesses = self._right[guess.track], self._made[guess.track]
-        return (right * 10_000 + prior * (guess.share_bps // 2)) // max(guesses + prior, 1)
+        right, tries = self._right[guess.track], self._tries[guess.track]
+        return (right * 10_000 + prior * (guess.share_bps // 2)) // max(tries + prior, 1)
 
     def _name(self, guess: _Guess[K]) -> str:
         expert = guess.track // _LEVELS

@@ -123,8 +123,8 @@ class SpecializedPipeline(Unique):
         """
         self.general: Final = general
         self._sink, self._mode = sink, mode
-        self._held = None if sink is None else HeldDecisions(sink)
-        self._paths = sifted(self._held, self._turns)
+        self._buffered = None if sink is None else HeldDecisions(sink)
+        self._paths = sifted(self._buffered, self._turns)
         self._path: SpeculationPath | None = None
         inputs = inputs_of(general.program.abi_buffers)
         scalars = {buffer.name: place for place, buffer in enumerate(inputs) if buffer.is_push}
@@ -157,8 +157,8 @@ class SpecializedPipeline(Unique):
         self.general.check_open()
         views = self.general.views(inputs)
         pipeline = self._chosen(views)
-        if self._held is not None:
-            self._held.tell()
+        if self._buffered is not None:
+            self._buffered.tell()
         return pipeline.run(views, out, outputs, self.general.shapes(inputs))
 
     def race(self, inputs: Inputs, thresholds: RaceThresholds = DEFAULT_THRESHOLDS) -> RaceReport:
@@ -247,7 +247,7 @@ class SpecializedPipeline(Unique):
             speculative_spec_cost_ns=compile_ns * self._background.load_bps // 10_000,
             miss_cost_ns=compile_ns,
         )
-        verdict = decide(self._held, decide_trace_jit_speculation, inputs)
+        verdict = decide(self._buffered, decide_trace_jit_speculation, inputs)
         if isinstance(verdict, Speculate) and self._background.wish(guess, lambda: self._compile(guess)):
             self._note(Specialization.COMPILE, verdict.why)
 

@@ -51,9 +51,8 @@ def frozen(
 
 def _made(cls: Any, eq: bool, init: bool, kw_only: bool, shown: bool, weakref_slot: bool) -> Any:
     own = {name for name, value in vars(cls).items() if value is not None}  # an own `__eq__` sets `__hash__` to None
-    declared: Any = dataclass(init=False, repr=False, eq=False, slots=True, kw_only=kw_only, weakref_slot=weakref_slot)(
-        cls
-    )
+    declare: Any = dataclass(init=False, repr=False, eq=False, slots=True, kw_only=kw_only, weakref_slot=weakref_slot)
+    declared = declare(cls)
     methods: dict[str, Any] = {
         "__setattr__": _refuse_to_assign,
         "__delattr__": _refuse_to_delete,

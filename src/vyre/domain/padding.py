@@ -41,6 +41,6 @@ def masked(program: Program, config: DispatchConfig) -> Program:
 
     inside = [ir.Binary(BinaryOp.LT, ir.LaunchId(ir.IdKind.GROUP, axis), needed[axis]) for axis in axes]
     condition = reduce(lambda one, other: ir.Binary(BinaryOp.AND, one, other), inside)
-    masked_ = replace(program, body=(ir.If(condition, rebuilt(program.body, counted), ()),))
-    check_rules(masked_).raise_if_invalid()
-    return masked_
+    guarded = replace(program, body=(ir.If(condition, rebuilt(program.body, counted), ()),))
+    check_rules(guarded).raise_if_invalid()
+    return guarded

@@ -11,16 +11,16 @@ from vyre.domain.ir.numpy_scalars import is_numpy
 class _Itself:
     """An object that equals itself only, and lives as long as this does."""
 
-    __slots__ = ("_held",)
+    __slots__ = ("_value",)
 
     def __init__(self, value: object) -> None:
-        self._held: Final = value
+        self._value: Final = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Itself) and other._held is self._held
+        return isinstance(other, _Itself) and other._value is self._value
 
     def __hash__(self) -> int:
-        return id(self._held)
+        return id(self._value)
 
 
 def identity(value: Any) -> object:

@@ -89,8 +89,8 @@ def _difference(case: Case, name: str, want: Array, got: Array) -> str | None:
     same = _bits(got) == _bits(want) if case.tolerance_ulp == 0 else _ulps(got, want) <= case.tolerance_ulp
     if same.all():
         return None
-    at, wrong = int(np.argmin(same)), int((~same).sum())
-    return f"{name}: {wrong} of {same.size} elements differ, first [{at}]: {got.flat[at]}, expected {want.flat[at]}"
+    k, wrong = int(np.argmin(same)), int((~same).sum())
+    return f"{name}: {wrong} of {same.size} elements differ, first [{k}]: {got.flat[k]}, expected {want.flat[k]}"
 
 
 def _bits(array: Array) -> Array:

@@ -118,17 +118,17 @@ class FactSession(Closing):
         self._services: WorkServices = session._work_services()
         self._budget = U64_MAX if budget is None else budget
         self._lock = process_lock()
-        self._held = ExitStack()
+        self._stack = ExitStack()
         self._usual: dict[bool, FrontierAnalysis] = {}
         self._components: dict[bool, _BoundComponents] = {}
         rows = graph.rows
         columns: dict[str, npt.NDArray[Any]] = {"rows": rows.rows, "targets": rows.targets, "edge_kinds": rows.kinds}
         columns |= {"node_kinds": graph.node_kinds, "payload": graph.payload}
-        with self._held.pop_all() as stack:
+        with self._stack.pop_all() as stack:
             self.arrays: Final[Mapping[str, ResidentArray]] = {
                 name: stack.enter_context(session.resident(each, label=name)) for name, each in columns.items()
             }
-            self._held = stack.pop_all()
+            self._stack = stack.pop_all()
         self._counters = UploadReuse(cold_uploads=1, upload_bytes=graph.nbytes)
 
     @property
@@ -147,7 +147,7 @@ class FactSession(Closing):
         with self._lock, sealed:
             self._check_open()
             analysis = FrontierAnalysis(self, tuple(items_of("queries", queries)), executor)
-            self._held.callback(analysis.close)
+            self._stack.callback(analysis.close)
             return analysis
 
     def reach(self, sources: npt.ArrayLike, along: Kinds | None = None, *, levels: int | None = None) -> Reached:
@@ -195,7 +195,7 @@ class FactSession(Closing):
         with self._lock, sealed:
             self._usual.clear()
             self._components.clear()
-            self._held.close()
+            self._stack.close()
 
     def __repr__(self) -> str:
         return f"<FactSession of {self.graph!r} on {self._session.backend}>"
@@ -230,10 +230,10 @@ class FactSession(Closing):
     def _bound_components(self, typed: bool) -> _BoundComponents:
         nodes = self.graph.nodes
         self._check_budget(2 * DISTANCE_BYTES * nodes + 8)
-        pointers = self._zeros(self._held, "pointers", nodes, np.uint32)
-        lower = self._zeros(self._held, "lower", nodes, np.uint32)
-        changed = self._zeros(self._held, "changed", 1, np.uint32)
-        kinds = self._zeros(self._held, "kinds", 1, np.uint32)
+        pointers = self._zeros(self._stack, "pointers", nodes, np.uint32)
+        lower = self._zeros(self._stack, "lower", nodes, np.uint32)
+        changed = self._zeros(self._stack, "changed", 1, np.uint32)
+        kinds = self._zeros(self._stack, "kinds", 1, np.uint32)
         edges = {"kinds": kinds, **self._edges(), "pointers": pointers, "lower": lower}
         pull = Step(kernels.pull_along(typed).over(nodes), edges)
         shorten = Step(kernels.shorten.over(nodes), {"lower": lower, "pointers": pointers})
@@ -280,7 +280,7 @@ class FrontierAnalysis:
         self.queries: Final = queries
         self._facts = facts
         self._masks = {query.name: kinds_mask(query.along) for query in queries}
-        self._held = ExitStack()
+        self._stack = ExitStack()
         self._distances: Arrays = {}
         self._groups: list[_Group] = []
         self.waves: FrontierIrPlan | None = None
@@ -314,7 +314,7 @@ class FrontierAnalysis:
         """Frees the memory of the frontiers and their columns."""
         with self._facts._lock, sealed:
             self._groups.clear()
-            self._held.close()
+            self._stack.close()
 
     def __repr__(self) -> str:
         return f"<FrontierAnalysis {' '.join(query.name for query in self.queries)} of {self._facts.graph!r}>"
@@ -357,7 +357,7 @@ class FrontierAnalysis:
     # ---------------------------------------------------------------- preparing
     def _prepare(self, executor: ExecutorName | None) -> None:
         facts = self._facts
-        with self._held.pop_all() as stack:
+        with self._stack.pop_all() as stack:
             self.plan = plan = self._planned()
             groups = plan.groups
             for query in self.queries:
@@ -367,7 +367,7 @@ class FrontierAnalysis:
             self._groups += [
                 self._group([self.queries[place] for place in group], slots, changed, executor) for group in groups
             ]
-            self._held = stack.pop_all()
+            self._stack = stack.pop_all()
 
     def _planned(self) -> AnalysisPlan:
         """Decides which queries run together: of a wave, as many as the budget holds.  Raises ``PlanError``."""

@@ -111,16 +111,16 @@ class CostEviction(Generic[K]):
 
     def evict(self) -> K:
         """Removes the entry of least priority and returns its key; raises ``IndexError`` if there is none."""
-        held, least = len(self._entries), self._least(self._told)
+        count, least = len(self._entries), self._least(self._told)
         candidates = tuple(self._candidate(key) for _, _, key in least)
-        found = decide(self._sink, least_worth, EvictionInputs(candidates, held))
-        _, since, key = least.pop(found.place)
+        verdict = decide(self._sink, least_worth, EvictionInputs(candidates, count))
+        _, since, key = least.pop(verdict.place)
         for item in least:
             heapq.heappush(self._queue, item)
         entry = self._entries.pop(key)
-        self._clock = found.priority
+        self._clock = verdict.priority
         self._ghosts[key] = _Ghost(since, entry.frequency)
-        while len(self._ghosts) > self._thresholds.ghosts_per_entry * held:
+        while len(self._ghosts) > self._thresholds.ghosts_per_entry * count:
             _, ghost = self._ghosts.popitem(last=False)
             self._waited[ghost.frequency - 1] += self._now - ghost.since
         return key
@@ -128,13 +128,13 @@ class CostEviction(Generic[K]):
     # ---- details
     def _least(self, most: int) -> list[tuple[int, int, K]]:
         """Pops the entries of least priority from the queue; O(most log n) amortised."""
-        found: list[tuple[int, int, K]] = []
-        while not found or (self._queue and len(found) < most):
+        least: list[tuple[int, int, K]] = []
+        while not least or (self._queue and len(least) < most):
             priority, since, key = heapq.heappop(self._queue)
             entry = self._entries.get(key)
             if entry is not None and entry.since == since:
-                found.append((priority, since, key))
-        return found
+                least.append((priority, since, key))
+        return least
 
     def _candidate(self, key: K) -> Candidate:
         entry = self._entries[key]
@@ -146,7 +146,7 @@ class CostEviction(Generic[K]):
         self._entries[key] = entry
         heapq.heappush(self._queue, (entry.priority, entry.since, key))
         if len(self._queue) > 2 * len(self._entries) + self._thresholds.review_interval:
-            self._queue = [(held.priority, held.since, name) for name, held in self._entries.items()]
+            self._queue = [(known.priority, known.since, name) for name, known in self._entries.items()]
             heapq.heapify(self._queue)
 
     def _asked_again(self, known: _Entry | _Ghost | None) -> int:

@@ -254,9 +254,9 @@ class MemoryCache(Generic[K, V]):
         try:
             built = build()
             cost_ns = max(self._now_ns() - started, 0) if built.cost_ns is None else built.cost_ns
-            held = _Held(next(self._lease_numbers), built.nbytes, cost_ns, None)
+            entry = _Held(next(self._lease_numbers), built.nbytes, cost_ns, None)
             if built.unload is not None:
-                held = self._to_unload(built.value, held, built.unload)
+                entry = self._to_unload(built.value, entry, built.unload)
         except BaseException:
             with self._lock, sealed:
                 self._failures += 1
@@ -264,27 +264,27 @@ class MemoryCache(Generic[K, V]):
             raise
         with self._lock, sealed:
             if self._is_wanted(key, ticket):
-                self._keep(key, built.value, held, left)
+                self._keep(key, built.value, entry, left)
             else:
-                self._depart(built.value, held, Cause.DISCARDED)
+                self._depart(built.value, entry, Cause.DISCARDED)
         return built.value
 
-    def _to_unload(self, value: V, held: _Held, unload: Callable[[], object]) -> _Held:
+    def _to_unload(self, value: V, entry: _Held, unload: Callable[[], object]) -> _Held:
         """Returns the record of a value that is to be unloaded when it dies."""
-        held = self._tracked(value, held, unload)
-        if held.life is None:
+        entry = self._tracked(value, entry, unload)
+        if entry.life is None:
             expected = "an object that can be referenced weakly, since it is to be unloaded"
             raise InvalidField(record="Built", field="value", value=value, expected=expected)
-        return held
+        return entry
 
-    def _tracked(self, value: V, held: _Held, unload: Callable[[], object] | None = None) -> _Held:
+    def _tracked(self, value: V, entry: _Held, unload: Callable[[], object] | None = None) -> _Held:
         """Returns the record with the life of its value, if the value can be referenced weakly."""
         try:
-            life = weakref.finalize(value, _let_go, self._leases, held.lease, unload)
+            life = weakref.finalize(value, _let_go, self._leases, entry.lease, unload)
         except TypeError:
-            return held
+            return entry
         life.atexit = False  # the loader no longer exists at exit
-        return held._replace(life=life)
+        return entry._replace(life=life)
 
     def _is_wanted(self, key: K, ticket: object) -> bool:
         """Returns whether the value built under ``ticket`` is still valid, and consumes the ticket."""
@@ -320,28 +320,28 @@ class MemoryCache(Generic[K, V]):
             victim = self._retention.evict()
             evicted = self._values.pop(victim)[0]
             left.append(evicted)
-            held = self._held.pop(victim)
-            self._nbytes -= held.nbytes
-            self._remember(victim, self._depart(evicted, held, Cause.BYTES if too_big else Cause.ENTRIES))
+            evicted_entry = self._held.pop(victim)
+            self._nbytes -= evicted_entry.nbytes
+            self._remember(victim, self._depart(evicted, evicted_entry, Cause.BYTES if too_big else Cause.ENTRIES))
         self._new[key] = self._held[key] = new
         self._log.append(key)  # before any hit of it
         self._values[key] = value, key
         self._nbytes += new.nbytes
 
-    def _depart(self, value: V, held: _Held, cause: Cause) -> _Held:
+    def _depart(self, value: V, entry: _Held, cause: Cause) -> _Held:
         """Counts a departure; returns the record with the life of the value."""
-        if held.life is None:
-            held = self._tracked(value, held)
-        if held.life is not None:
-            self._leases[held.lease] = held.nbytes
+        if entry.life is None:
+            entry = self._tracked(value, entry)
+        if entry.life is not None:
+            self._leases[entry.lease] = entry.nbytes
         self._evicted[cause] += 1
-        return held
+        return entry
 
-    def _remember(self, key: K, held: _Held) -> None:
+    def _remember(self, key: K, entry: _Held) -> None:
         """Keeps a weak reference, so that the value can be revived while it lives."""
-        if held.life is None:
+        if entry.life is None:
             return
-        self._gone[key] = held
+        self._gone[key] = entry
         if len(self._gone) > 2 * len(self._leases) + _SPARE:
             self._gone = {k: gone for k, gone in self._gone.items() if gone.life is not None and gone.life.alive}
 
@@ -358,11 +358,11 @@ class MemoryCache(Generic[K, V]):
             if decides:
                 self._retention.discard(key)
             if key in self._held:
-                held = self._held.pop(key)
+                entry = self._held.pop(key)
                 value = self._values.pop(key)[0]
                 left.append(value)
-                self._nbytes -= held.nbytes
-                self._depart(value, held, Cause.DISCARDED)
+                self._nbytes -= entry.nbytes
+                self._depart(value, entry, Cause.DISCARDED)
         return left
 
     # ---- the log of hits and new values

@@ -81,12 +81,12 @@ class HeatRetention(Generic[K]):
 
     def evict(self) -> K:
         """Implements ``Retention.evict``."""
-        held, now = tuple(self._entries.items()), self._now_s()
-        entries = tuple(HeatEntry(place, *warm) for place, (_, warm) in enumerate(held))
+        entries_held, now = tuple(self._entries.items()), self._now_s()
+        entries = tuple(HeatEntry(place, *warm) for place, (_, warm) in enumerate(entries_held))
         room = max(len(entries) - CANDIDATES, 0)
         short = entries_to_evict(HeatEvictionInputs(entries, room, now), self._thresholds)
         candidates = HeatEvictionInputs(tuple(entries[place] for place in short), len(short) - 1, now)
         (coldest,) = decide(self._sink, entries_to_evict, candidates, self._thresholds)
-        key, _ = held[coldest]
+        key, _ = entries_held[coldest]
         del self._entries[key]
         return key

@@ -134,9 +134,9 @@ class DiskArtifactStore:
         from vyre.adapters.disk.inventory import key_of_entry
 
         place = place_of(key)
-        latest = heapq.nlargest(NEIGHBOURS, self._family(place), key=lambda found: found[1].used_ns)
+        latest = heapq.nlargest(NEIGHBOURS, self._family(place), key=lambda item: item[1].used_ns)
         keys = (key_of_entry(directory, entry.path) for directory, entry in latest)
-        return [found for found in keys if found is not None]
+        return [each for each in keys if each is not None]
 
     def entries(self) -> Iterator[StoredEntry]:
         """Implements ``ArtifactStore.entries``; entries of another version of vyre count as unreadable."""
@@ -160,12 +160,12 @@ class DiskArtifactStore:
 
     def stats(self) -> StoreStats:
         """Implements ``ArtifactStore.stats``; ``entries`` and ``nbytes`` come from a scan of the writable directory."""
-        found = [] if self._own is None else [entry.nbytes for entry in self._own.scan()]
+        sizes = [] if self._own is None else [entry.nbytes for entry in self._own.scan()]
         with self._lock, sealed:
             counts = self._counts
             return StoreStats(
-                entries=len(found),
-                nbytes=sum(found),
+                entries=len(sizes),
+                nbytes=sum(sizes),
                 hits=counts["hit"],
                 misses=counts["miss"],
                 puts=counts["put"],

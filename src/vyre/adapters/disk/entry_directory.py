@@ -92,16 +92,16 @@ class EntryDirectory:
     def read(self, path: str, limit: int | None = None) -> Read:
         """Returns the first ``limit`` bytes of an entry, or all; also raises ``Damaged`` and ``Untrusted``."""
 
-        def checked(found: os.stat_result) -> int:
-            problem = check_file(found, self._owners)
+        def checked(status: os.stat_result) -> int:
+            problem = check_file(status, self._owners)
             if problem is not None:
                 raise Untrusted(problem)
-            if found.st_size > MAX_ENTRY_BYTES:
-                raise Damaged(f"it has {found.st_size} bytes")
-            return found.st_size if limit is None else limit
+            if status.st_size > MAX_ENTRY_BYTES:
+                raise Damaged(f"it has {status.st_size} bytes")
+            return status.st_size if limit is None else limit
 
-        data, found = self._files.read_file(f"{self.layout.entries}/{path}", checked)
-        return Read(data, found.st_ino, found.st_mtime_ns)
+        data, status = self._files.read_file(f"{self.layout.entries}/{path}", checked)
+        return Read(data, status.st_ino, status.st_mtime_ns)
 
     def scan(self) -> Iterator[Found]:
         """Yields every entry; entries that vanish or cannot be inspected are left out.  Raises nothing."""
@@ -118,9 +118,9 @@ class EntryDirectory:
                 continue
             path = f"{shard}/{name}"
             with suppress(OSError):
-                found = self._files.lstat(f"{self.layout.entries}/{path}")
-                if stat.S_ISREG(found.st_mode):
-                    yield Found(path, found.st_size, found.st_mtime_ns)
+                status = self._files.lstat(f"{self.layout.entries}/{path}")
+                if stat.S_ISREG(status.st_mode):
+                    yield Found(path, status.st_size, status.st_mtime_ns)
 
     def _names(self, path: str) -> list[str]:
         try:
@@ -198,8 +198,8 @@ class EntryDirectory:
         """Moves a damaged entry to quarantine, unless another file has replaced it.  Raises nothing."""
         source, name = f"{self.layout.entries}/{path}", path.rpartition("/")[2]
         with suppress(OSError):
-            found = self._files.lstat(source)
-            if inode is not None and found.st_ino != inode:
+            status = self._files.lstat(source)
+            if inode is not None and status.st_ino != inode:
                 return
             self._files.make_directory(self.layout.quarantine)
             self._files.replace(source, f"{self.layout.quarantine}/{name}")
@@ -210,10 +210,10 @@ class EntryDirectory:
     def _bound_quarantine(self) -> None:
         """Keeps the latest files, up to a number and a size."""
         kept = nbytes = 0
-        for found in sorted(self._files_in(self.layout.quarantine), key=lambda f: f.used_ns, reverse=True):
-            kept, nbytes = kept + 1, nbytes + found.nbytes
+        for file in sorted(self._files_in(self.layout.quarantine), key=lambda f: f.used_ns, reverse=True):
+            kept, nbytes = kept + 1, nbytes + file.nbytes
             if kept > QUARANTINE_FILES or nbytes > QUARANTINE_BYTES:
-                self._files.unlink(found.path)
+                self._files.unlink(file.path)
 
     def empty_quarantine(self) -> int:
         """Returns how many files were removed.  Raises nothing."""
@@ -225,8 +225,8 @@ class EntryDirectory:
         Raises nothing.
         """
         stale, now_ns = STALE_S * 1_000_000_000, self._files.time_ns()
-        found = self._files_in(self.layout.temporary)
-        return self._unlink_all(file for file in found if abs(now_ns - file.used_ns) > stale)
+        files = self._files_in(self.layout.temporary)
+        return self._unlink_all(file for file in files if abs(now_ns - file.used_ns) > stale)
 
     def forget_announcements(self) -> None:
         """Truncates the ledger.  Raises nothing."""
@@ -236,12 +236,12 @@ class EntryDirectory:
     def _files_in(self, path: str) -> Iterator[Found]:
         for name in self._names(path):
             with suppress(OSError):
-                found = self._files.lstat(f"{path}/{name}")
-                yield Found(f"{path}/{name}", found.st_size, found.st_mtime_ns)
+                status = self._files.lstat(f"{path}/{name}")
+                yield Found(f"{path}/{name}", status.st_size, status.st_mtime_ns)
 
-    def _unlink_all(self, found: Iterator[Found]) -> int:
+    def _unlink_all(self, files: Iterator[Found]) -> int:
         count = 0
-        for file in found:
+        for file in files:
             with suppress(OSError):
                 self._files.unlink(file.path)
                 count += 1

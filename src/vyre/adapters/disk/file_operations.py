@@ -45,14 +45,14 @@ class FileOperations:
         """Returns the first bytes of a file that is no link, as many as ``wanted`` says of its facts, and these."""
         descriptor = self.open(path, _READ)
         try:
-            found = self.fstat(descriptor)
-            left, parts = wanted(found), list[bytes]()
+            status = self.fstat(descriptor)
+            left, parts = wanted(status), list[bytes]()
             while left and (part := self.read(descriptor, left)):
                 parts.append(part)
                 left -= len(part)
         finally:
             self.close(descriptor)
-        return b"".join(parts), found
+        return b"".join(parts), status
 
     @whole
     def write_file(self, temporary: str, data: bytes, rename: Callable[[], object], *, synced: bool = False) -> None:

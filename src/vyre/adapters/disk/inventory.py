@@ -45,11 +45,11 @@ def key_of_entry(directory: EntryDirectory, path: str) -> ArtifactKey | None:
 
 def listing(directory: EntryDirectory) -> Iterator[Listed]:
     """Yields every entry, described by its first bytes.  Raises nothing."""
-    for found in directory.scan():
-        name = parse_path(found.path)
+    for entry in directory.scan():
+        name = parse_path(entry.path)
         assert name is not None  # a scan skips other files
-        key = key_of_entry(directory, found.path)
-        yield Listed(found, name.program, name.kind, key, directory.cost_ns(found.path))
+        key = key_of_entry(directory, entry.path)
+        yield Listed(entry, name.program, name.kind, key, directory.cost_ns(entry.path))
 
 
 def names_of_programs(directory: EntryDirectory, listed: Iterable[Listed]) -> dict[str, tuple[str, ...]]:
@@ -58,7 +58,7 @@ def names_of_programs(directory: EntryDirectory, listed: Iterable[Listed]) -> di
     A verdict holds the digest by which a program's code is stored, and the program's name; its own digest is another.
     Programs of one digest may have several names.
     """
-    found: dict[str, dict[str, None]] = {}
+    by_digest: dict[str, dict[str, None]] = {}
     for entry in listed:
         if entry.kind != ArtifactKind.VERDICT.value:
             continue
@@ -69,8 +69,8 @@ def names_of_programs(directory: EntryDirectory, listed: Iterable[Listed]) -> di
         name = metadata[PROGRAM_BYTES:].decode("utf-8", "ignore")
         if name:
             for digest in (metadata[:PROGRAM_BYTES].hex(), entry.program):
-                found.setdefault(digest, {})[name] = None
-    return {digest: tuple(names) for digest, names in found.items()}
+                by_digest.setdefault(digest, {})[name] = None
+    return {digest: tuple(names) for digest, names in by_digest.items()}
 
 
 def verified(directory: EntryDirectory, path: str) -> bytes:
@@ -87,26 +87,26 @@ def verified(directory: EntryDirectory, path: str) -> bytes:
 
 def verify(directory: EntryDirectory, *, repair: bool) -> Iterator[Checked]:
     """Reads and verifies every entry; ``repair`` moves damaged ones to quarantine."""
-    for found in directory.scan():
+    for entry in directory.scan():
         problem = None
         try:
-            verified(directory, found.path)
+            verified(directory, entry.path)
         except FileNotFoundError:
             continue
         except Damaged as damage:
             problem = str(damage)
             if repair:
-                directory.quarantine(found.path, None)
+                directory.quarantine(entry.path, None)
         except (OSError, Untrusted) as trouble:
             problem = str(trouble)
-        yield Checked(found.path, problem)
+        yield Checked(entry.path, problem)
 
 
 def clear(directory: EntryDirectory) -> int:
     """Removes all entries, the quarantine, and temporary files; returns how many entries were removed.  Raises
     nothing.
     """
-    removed = sum(directory.remove(found.path) for found in list(directory.scan()))
+    removed = sum(directory.remove(entry.path) for entry in list(directory.scan()))
     directory.remove_empty_shards()
     directory.empty_quarantine()
     directory.sweep()

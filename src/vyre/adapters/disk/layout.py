@@ -95,8 +95,8 @@ def parse_path(path: str) -> Name | None:
     """Returns the name of the entry at ``path`` (relative to ``entries``, or the file name alone); None for other
     files.
     """
-    found = _ENTRY.fullmatch(path.rpartition("/")[2])
-    return None if found is None else Name(found[1], found[2], found[3])
+    parsed = _ENTRY.fullmatch(path.rpartition("/")[2])
+    return None if parsed is None else Name(parsed[1], parsed[2], parsed[3])
 
 
 def shards(names: list[str]) -> Iterator[str]:

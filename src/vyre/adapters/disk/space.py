@@ -47,10 +47,10 @@ class Space:
         if totals is not None and self._fits(totals):
             return True
         self._directory.sweep()
-        found = {entry.path: entry for entry in self._directory.scan() if entry.path != path}
-        totals = Totals(len(found) + 1, sum(entry.nbytes for entry in found.values()) + nbytes)
+        entries_by_path = {entry.path: entry for entry in self._directory.scan() if entry.path != path}
+        totals = Totals(len(entries_by_path) + 1, sum(entry.nbytes for entry in entries_by_path.values()) + nbytes)
         if not self._fits(totals):
-            totals = self._evict(found, totals)
+            totals = self._evict(entries_by_path, totals)
         self._ledger.scanned(totals)
         return self._fits(totals)
 
@@ -64,37 +64,37 @@ class Space:
     def evict_to_fit(self) -> int:
         """Evicts entries that exceed the limits; returns how many."""
         before = self.evicted
-        found = {entry.path: entry for entry in self._directory.scan()}
-        totals = Totals(len(found), sum(entry.nbytes for entry in found.values()))
+        entries_by_path = {entry.path: entry for entry in self._directory.scan()}
+        totals = Totals(len(entries_by_path), sum(entry.nbytes for entry in entries_by_path.values()))
         if not self._fits(totals):
-            self._evict(found, totals)
+            self._evict(entries_by_path, totals)
         return self.evicted - before
 
     def _fits(self, totals: Totals) -> bool:
         return totals.entries <= self._limits.entries and totals.nbytes <= self._limits.nbytes
 
-    def _evict(self, found: dict[str, Found], totals: Totals) -> Totals:
+    def _evict(self, scanned: dict[str, Found], totals: Totals) -> Totals:
         """Evicts entries until there is slack; returns the totals after that."""
-        self._review(found)
+        self._review(scanned)
         limits = self._limits
         entries, nbytes = (limit - limit // SLACK for limit in limits)
         while self._known and (totals.entries > entries or totals.nbytes > nbytes):
             path = self._retention.evict()
             self._known.pop(path, None)
-            victim = found.get(path)
+            victim = scanned.get(path)
             if victim is not None and self._directory.remove(path):
                 self.evicted += 1
                 totals = Totals(totals.entries - 1, totals.nbytes - victim.nbytes)
         return totals
 
-    def _review(self, found: dict[str, Found]) -> None:
+    def _review(self, scanned: dict[str, Found]) -> None:
         """Reports to the retention what changed since the last eviction."""
-        for path in self._known.keys() - found.keys():
+        for path in self._known.keys() - scanned.keys():
             del self._known[path]
             self._retention.discard(path)
         while self._uses:
             self._retention.hit(self._uses.popleft())
-        for entry in sorted(found.values(), key=lambda e: e.used_ns):
+        for entry in sorted(scanned.values(), key=lambda e: e.used_ns):
             before = self._known.get(entry.path)
             if before is None:
                 self._retention.admit(entry.path, entry.nbytes, self._aged_cost(entry))

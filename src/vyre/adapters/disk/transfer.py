@@ -64,15 +64,15 @@ def export_entries(directory: EntryDirectory, target: Path) -> Exported:
 def _export(directory: EntryDirectory, archive: tarfile.TarFile) -> Exported:
     entries = nbytes = 0
     skipped = []
-    for found in sorted(directory.scan()):
+    for entry in sorted(directory.scan()):
         try:
-            data = verified(directory, found.path)
+            data = verified(directory, entry.path)
         except FileNotFoundError:
             continue
         except (OSError, Damaged, Untrusted) as problem:
-            skipped.append(f"{found.path}: {problem}")
+            skipped.append(f"{entry.path}: {problem}")
             continue
-        _add(archive, found.path, data)
+        _add(archive, entry.path, data)
         entries, nbytes = entries + 1, nbytes + len(data)
     _add(archive, _END, _MARKER)
     return Exported(entries, nbytes, tuple(skipped))

@@ -34,41 +34,41 @@ def check_directory(files: FileOperations, path: str, user: int) -> bool:
     owners = trusted_owners(user)
     for part in _down_to(path):
         try:
-            found = files.lstat(part)
+            status = files.lstat(part)
         except FileNotFoundError:
             return False
-        _check(part, found, owners, is_last=part == path)
+        _check(part, status, owners, is_last=part == path)
     return True
 
 
-def check_file(found: os.stat_result, owners: frozenset[int]) -> str | None:
+def check_file(status: os.stat_result, owners: frozenset[int]) -> str | None:
     """Returns why a file cannot be trusted, or None; guards against changes made below a directory that was checked."""
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return "it is no regular file"
-    if found.st_uid not in owners:
-        return f"it belongs to user {found.st_uid}"
-    return "others may write it" if found.st_mode & OTHERS_MAY_WRITE else None
+    if status.st_uid not in owners:
+        return f"it belongs to user {status.st_uid}"
+    return "others may write it" if status.st_mode & OTHERS_MAY_WRITE else None
 
 
 def _down_to(path: str) -> Iterator[str]:
     """Yields ``/``, ``/a``, ``/a/b`` for ``/a/b``."""
     yield "/"
-    at = path.find("/", 1)
-    while at != -1:
-        yield path[:at]
-        at = path.find("/", at + 1)
+    end = path.find("/", 1)
+    while end != -1:
+        yield path[:end]
+        end = path.find("/", end + 1)
     if path != "/":
         yield path
 
 
-def _check(path: str, found: os.stat_result, owners: frozenset[int], *, is_last: bool) -> None:
-    mode = found.st_mode
+def _check(path: str, status: os.stat_result, owners: frozenset[int], *, is_last: bool) -> None:
+    mode = status.st_mode
     if stat.S_ISLNK(mode):
         raise _refused(path, "is a symbolic link", f"name the directory it leads to, {os.path.realpath(path)}.")
     if not stat.S_ISDIR(mode):
         raise UntrustedDirectory(f"the cache cannot be kept in {path}, which is no directory", fix="name a directory.")
-    if found.st_uid not in owners:
-        raise _refused(path, f"belongs to user {found.st_uid}", "choose a directory of your own.")
+    if status.st_uid not in owners:
+        raise _refused(path, f"belongs to user {status.st_uid}", "choose a directory of your own.")
     if mode & OTHERS_MAY_WRITE and (is_last or not mode & stat.S_ISVTX):
         raise _refused(path, "can be written by others", f"chmod go-w {path}")
 

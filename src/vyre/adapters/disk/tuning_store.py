@@ -60,13 +60,13 @@ class DiskTuningStore:
     def get(self, key: TuningKey, /) -> Sequence[TuningRecord]:
         """Implements ``TuningStore.get``."""
         self._count("reads")
-        return tuple(found for found in self._records_of(key.program) if found.key == key)
+        return tuple(record for record in self._records_of(key.program) if record.key == key)
 
     def put(self, records: Sequence[TuningRecord], /) -> bool:
         """Implements ``TuningStore.put``."""
-        by_program = sorted(records, key=lambda found: found.key.program)
+        by_program = sorted(records, key=lambda record: record.key.program)
         try:
-            for program, group in groupby(by_program, key=lambda found: found.key.program):
+            for program, group in groupby(by_program, key=lambda record: record.key.program):
                 self._write(program, merge(group))
         except (OSError, UnreadableFile) as error:
             self._complaints.of_error(error, _FIX)
@@ -90,39 +90,39 @@ class DiskTuningStore:
 
     def _records_of(self, program: str) -> tuple[TuningRecord, ...]:
         for _ in range(_ATTEMPTS):
-            found, is_whole = self._read_files(program)
+            files, is_whole = self._read_files(program)
             if is_whole:
                 break
-        return merge(*found.values())
+        return merge(*files.values())
 
     def _read_files(self, program: str) -> tuple[dict[str, list[TuningRecord]], bool]:
         """Returns the content of each readable file, and whether no file was removed meanwhile."""
         part = self._part(program)
-        found, is_whole = {}, True
+        files, is_whole = {}, True
         for name in self._files_by_program(part).get(program, ()):
             try:
-                found[name] = self._parse(self._whole.read(f"{part}/{name}"))
+                files[name] = self._parse(self._whole.read(f"{part}/{name}"))
             except FileNotFoundError:
                 is_whole = False
             except OSError as error:
                 self._complaints.of_error(error, _FIX)
-        return found, is_whole
+        return files, is_whole
 
     def _parse(self, data: bytes) -> list[TuningRecord]:
-        found = []
+        records = []
         for line in data.splitlines():
             try:
-                found.append(from_line(line))
+                records.append(from_line(line))
             except MalformedJson:
                 self._count("corrupt")
-        return found
+        return records
 
     def _files_by_program(self, part: str) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        files: dict[str, list[str]] = {}
         for name in self._names(part):
             if matched := _NAME.fullmatch(name):
-                found.setdefault(matched[1], []).append(name)
-        return found
+                files.setdefault(matched[1], []).append(name)
+        return files
 
     def _names(self, path: str) -> list[str]:
         """Returns file names; none for a directory that does not exist, or may not be used, which is reported."""
@@ -150,16 +150,16 @@ class DiskTuningStore:
 
     def _put_file(self, part: str, program: str, records: tuple[TuningRecord, ...]) -> str:
         """Writes a file, whole or not at all, and returns its name."""
-        content = "".join(f"{to_line(found)}\n" for found in records).encode()
+        content = "".join(f"{to_line(record)}\n" for record in records).encode()
         name = f"{program}.{blake3(content).hexdigest()}.jsonl"
         self._whole.write(part, name, content)
         return name
 
     def _compact(self, part: str, program: str) -> None:
         """Replaces all readable files by one; unreadable ones are left alone."""
-        found, _ = self._read_files(program)
-        kept = self._put_file(part, program, merge(*found.values()))
-        self._remove(part, [name for name in found if name != kept])
+        files, _ = self._read_files(program)
+        kept = self._put_file(part, program, merge(*files.values()))
+        self._remove(part, [name for name in files if name != kept])
         self._whole.remove_stale(part)
 
     def _forget(self, part: str, files: dict[str, list[str]], latest: str) -> None:

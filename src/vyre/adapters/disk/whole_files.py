@@ -42,13 +42,13 @@ class WholeFiles:
         long.
         """
 
-        def checked(found: os.stat_result) -> int:
-            problem = check_file(found, trusted_owners(self._user))
-            if problem is None and found.st_size > self._max_bytes:
-                problem = f"it has {found.st_size} bytes"
+        def checked(status: os.stat_result) -> int:
+            problem = check_file(status, trusted_owners(self._user))
+            if problem is None and status.st_size > self._max_bytes:
+                problem = f"it has {status.st_size} bytes"
             if problem is not None:
                 raise OSError(errno.EPERM, problem, path)
-            return found.st_size
+            return status.st_size
 
         return self._files.read_file(path, checked)[0]
 

@@ -97,20 +97,20 @@ def borrowed_bytes(data: object) -> Borrowed:
         array = data
     else:
         try:
-            found = shared_array(data, "adopt")
+            lent = shared_array(data, "adopt")
         except InvalidInput as error:
             raise InvalidResource(error.message, fix=error.fix) from error
-        if found is None and _has(data, _CUDA_ARRAY):
+        if lent is None and _has(data, _CUDA_ARRAY):
             raise InvalidResource(
                 f"the {type(data).__name__} is in the memory of a GPU, and this backend computes on the host",
                 fix="adopt it in a session on that GPU, or copy it to the host.",
             )
-        if found is None or isinstance(found, np.ma.MaskedArray):
+        if lent is None or isinstance(lent, np.ma.MaskedArray):
             raise InvalidResource(
                 f"a {type(data).__name__} shows no memory by DLPack or __array_interface__, or has a mask",
                 fix="pass an array of the host, such as a NumPy array or a tensor on the CPU; upload other data.",
             )
-        array = found
+        array = lent
     flags, dtype = array.flags, array.dtype
     if dtype.hasobject:
         raise InvalidResource(f"a {type(data).__name__} of Python objects is adopted", fix="adopt plain numbers.")
@@ -121,16 +121,16 @@ def borrowed_bytes(data: object) -> Borrowed:
         )
     if not array.nbytes:
         return array, np.empty(0, np.uint8), 0, flags.writeable
-    held = (array if array.ndim == 1 else array.reshape(-1)).view(_BYTE)
+    flat = (array if array.ndim == 1 else array.reshape(-1)).view(_BYTE)
     writeable = flags.writeable
-    address = _addressof(_byte_in(held)) if writeable else held.__array_interface__["data"][0]
+    address = _addressof(_byte_in(flat)) if writeable else flat.__array_interface__["data"][0]
     if address % dtype.itemsize and dtype.kind in "biuf":
         raise InvalidResource(
             f"the {type(data).__name__} has elements of {dtype.itemsize} bytes at the address {address:#x}, which is "
             "no multiple of that",
             fix="adopt an aligned copy.",
         )
-    return array, held, address, writeable
+    return array, flat, address, writeable
 
 
 def dlpack_array(data: Any, name: str) -> Array:

@@ -252,11 +252,11 @@ def arrays_of(memory: StepMemory[HostBuffer]) -> tuple[npt.NDArray[np.uint8], ..
     import numpy as np
 
     arrays: list[npt.NDArray[np.uint8]] = []
-    for held, nbytes in zip(memory.memory, memory.sizes, strict=True):
-        if isinstance(held, memoryview):
-            arrays.append(np.frombuffer(held, np.uint8))
+    for resource, nbytes in zip(memory.memory, memory.sizes, strict=True):
+        if isinstance(resource, memoryview):
+            arrays.append(np.frombuffer(resource, np.uint8))
         else:
-            arrays.append(held.data if held.nbytes == nbytes else held.data[:nbytes])
+            arrays.append(resource.data if resource.nbytes == nbytes else resource.data[:nbytes])
     return tuple(arrays)
 
 
@@ -267,7 +267,7 @@ def counted_buffers(program: Program, memory: StepMemory[HostBuffer]) -> tuple[H
         return ()
     names = {use.buffer for use in uses}
     pairs = zip(memory.plan.bindings, memory.memory, strict=True)
-    return tuple(held for binding, held in pairs if not isinstance(held, memoryview) and binding.buffer.name in names)
+    return tuple(data for binding, data in pairs if not isinstance(data, memoryview) and binding.buffer.name in names)
 
 
 def aligned(data: npt.NDArray[np.uint8], element_size: int) -> npt.NDArray[np.uint8]:

@@ -78,7 +78,7 @@ class Kernel(Carried, LaunchedKernel, Generic[P]):
         self._arity: Final = len(definition.parameters)
         self._arguments: Arguments | None = None
         self._is_plain = False
-        self._held: Final[dict[None, Specializations]] = {}
+        self._cached: Final[dict[None, Specializations]] = {}
 
     @property
     def arguments(self) -> Arguments:
@@ -90,11 +90,11 @@ class Kernel(Carried, LaunchedKernel, Generic[P]):
         return parameters
 
     @property
-    def _made(self) -> Specializations:
-        specializations = self._held.get(None)
+    def _specializations(self) -> Specializations:
+        specializations = self._cached.get(None)
         if specializations is None:
             new = Specializations(self.definition, self.arguments.generic, self.arguments.statics)
-            specializations = self._held.setdefault(None, new)  # of several threads, the first one's
+            specializations = self._cached.setdefault(None, new)  # of several threads, the first one's
         return specializations
 
     # ------------------------------------------------------------ programs
@@ -108,7 +108,7 @@ class Kernel(Carried, LaunchedKernel, Generic[P]):
                 f"`{self.__name__}` is generic over {', '.join(names)}, so it has no single program",
                 fix=f"write {self.__name__}.specialize({values}).",
             )
-        return self._made.get((), ()).program
+        return self._specializations.get((), ()).program
 
     def specialize(self, **values: Any) -> Program:
         """Returns the program for types and static values, by name: ``kernel.specialize(T=f32, n=16)``.
@@ -129,7 +129,7 @@ class Kernel(Carried, LaunchedKernel, Generic[P]):
         for name, element in zip(parameters.generic, types, strict=True):
             parameters.check_type(name, element)
         statics = tuple(parameters.static(name, values[name]) for name in parameters.statics)
-        return self._made.get(types, statics).program
+        return self._specializations.get(types, statics).program
 
     @property
     def _open_names(self) -> tuple[str, ...]:
@@ -193,7 +193,7 @@ class Kernel(Carried, LaunchedKernel, Generic[P]):
 
     def _specialized(self, resolved: Resolved) -> Specialized:
         """Returns the present program for what follows from arguments."""
-        return self._made.get(resolved.types, resolved.statics)
+        return self._specializations.get(resolved.types, resolved.statics)
 
     def _planned(self, session: LaunchSession, key: object, values: Values, launch: Launch | None) -> CallPlan:
         """Compiles the kernel for arguments like these, and keeps the plan of such calls."""
@@ -281,7 +281,7 @@ class Specializations:
         self._definition: Final = definition
         self._generic: Final = generic
         self._statics: Final = statics
-        self._made: dict[Key, tuple[Specialized, ...]] = {}
+        self._programs: dict[Key, tuple[Specialized, ...]] = {}
         self._count = 0
         self._lock = process_lock()
 
@@ -300,14 +300,14 @@ class Specializations:
                         dict(zip(self._generic, types, strict=True)), dict(zip(self._statics, statics, strict=True))
                     )
                     if self._count >= MOST:
-                        self._made.clear()
+                        self._programs.clear()
                         self._count = 0
-                    self._made[key] = (specialized, *self._made.get(key, ()))
+                    self._programs[key] = (specialized, *self._programs.get(key, ()))
                     self._count += 1
         return specialized
 
     def _current(self, key: Key) -> Specialized | None:
-        for one in self._made.get(key, ()):
+        for one in self._programs.get(key, ()):
             if one.is_current():
                 return one
         return None

@@ -51,11 +51,11 @@ _NUMBERS: Final = (int, float, np.generic)
 class _Written(NamedTuple):
     """An array that a kernel writes.
 
-    ``at``: the position of the argument.  ``place``: that among the inputs, or None.  ``dtype``: of the caller's array.
+    ``position``: that of the argument.  ``place``: that among the inputs, or None.  ``dtype``: of the caller's array.
     ``shape``: of an output that is left out, unless it is like the argument ``model``.
     """
 
-    at: int
+    position: int
     place: int | None
     dtype: np.dtype[Any]
     shape: Shape
@@ -157,7 +157,7 @@ class CallPlan:
         self._hidden: Final = hidden
         self._outputs: Final = HostOutputs(outputs_of(program.abi_buffers))
         arrays = [place for place, _, _ in arguments.arrays]
-        targets = [one.at for one in written]
+        targets = [one.position for one in written]
         self._pairs: Final = tuple(
             (one, other)
             for one in targets
@@ -252,14 +252,14 @@ class CallPlan:
             "names": self._outputs.names,
         }
         bound = [argument for argument in arguments if argument is not None]
-        written = [one.at for one in self._written]
+        written = [one.position for one in self._written]
         return usual_call(len(self._names), [*bound, *outputs], written, self._pairs, parts)
 
     def _run_checked(self, values: Values) -> Any:
         """Checks what is written, runs on memory of its own, and copies the results where the run has succeeded."""
         self._arguments.bound(values, {})
         resident = [self._names[position] for position, value in enumerate(values) if isinstance(value, ResidentArray)]
-        targets = [self._target(one, values[one.at]) for one in self._written]
+        targets = [self._target(one, values[one.position]) for one in self._written]
         self._check_apart(values)
         shapes = tuple([self._shape(one, values) for one in self._written])
         if resident:
@@ -289,7 +289,7 @@ class CallPlan:
         result = self._pipeline(named | self._hidden)
         arrays, places = [], []
         for one, target, shape in zip(self._written, targets, shapes, strict=True):
-            name = self._names[one.at]
+            name = self._names[one.position]
             if name not in resident:
                 array = result[name]
                 arrays.append(array.reshape(shape) if target is None else array)
@@ -300,22 +300,22 @@ class CallPlan:
         """Returns the array that receives a result, None where there is none.  Raises ``InvalidInput``."""
         if array is None or isinstance(array, ResidentArray):
             return None
-        name = self._names[one.at]
+        name = self._names[one.position]
         return self._outputs.checked_target(name, array, f"`{name}` of {self._title}")
 
     def _check_apart(self, values: Values) -> None:
         """Refuses two arguments that are written and share memory."""
         for number, one in enumerate(self._written):
             for other in self._written[:number]:
-                first, second = values[one.at], values[other.at]
+                first, second = values[one.position], values[other.position]
                 if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
                     shared = first is second or np.may_share_memory(first, second)
                 else:
                     shared = first is second and first is not None
                 if shared:
                     raise InvalidResource(
-                        f"`{self._names[other.at]}` and `{self._names[one.at]}` of {self._title} share memory, and "
-                        "both are written",
+                        f"`{self._names[other.position]}` and `{self._names[one.position]}` of {self._title} "
+                        "share memory, and both are written",
                         fix="give each of them memory of its own, such as a copy.",
                     )
 

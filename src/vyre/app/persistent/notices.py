@@ -33,30 +33,30 @@ class Subscriptions:
     """The descriptors of one reader, by engine.  Not for several threads at once."""
 
     def __init__(self) -> None:
-        self._found: dict[int, tuple[PersistentEngine, int]] = {}
+        self._engines: dict[int, tuple[PersistentEngine, int]] = {}
 
     def add(self, engine: PersistentEngine) -> int | None:
         """Subscribes to an engine; returns the new descriptor, or None if there is one already."""
-        if id(engine) in self._found:
+        if id(engine) in self._engines:
             return None
         descriptor = engine.subscribe()
-        self._found[id(engine)] = engine, descriptor
+        self._engines[id(engine)] = engine, descriptor
         return descriptor
 
     def rearm(self) -> None:
         """Empties all descriptors; look at the tickets afterwards."""
-        for engine, descriptor in self._found.values():
+        for engine, descriptor in self._engines.values():
             engine.rearm(descriptor)
 
     @property
     def descriptors(self) -> list[int]:
         """Returns the descriptors."""
-        return [descriptor for _, descriptor in self._found.values()]
+        return [descriptor for _, descriptor in self._engines.values()]
 
     def end(self) -> None:
         """Closes all descriptors."""
-        while self._found:
-            engine, descriptor = self._found.popitem()[1]
+        while self._engines:
+            engine, descriptor = self._engines.popitem()[1]
             engine.unsubscribe(descriptor)
 
 

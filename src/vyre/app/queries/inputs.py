@@ -58,7 +58,7 @@ class SharedInputs:
         self.numbers: Final[dict[str, bytes]] = {}
         self._lease = lease
         self._buffers = {buffer.name: buffer for buffer in program.abi_buffers}
-        self._made: list[ResidentArray] = []
+        self._uploaded: list[ResidentArray] = []
         try:
             for name, value in shared.items():
                 self._share(name, value)
@@ -77,7 +77,7 @@ class SharedInputs:
 
     def close(self) -> None:
         """Frees the memory that was made here; idempotent."""
-        for array in self._made:
+        for array in self._uploaded:
             array.close()
 
     def columns(self, columns: Mapping[str, Argument]) -> Columns:
@@ -118,7 +118,7 @@ class SharedInputs:
         else:
             array = make_resident(self._lease.backend.require_memory(), self.inputs.view(name, value), name)
             array.buffer.quiet()
-            self._made.append(array)
+            self._uploaded.append(array)
             self._lease.adopt(array)
             self.arrays[name] = array
 

@@ -74,12 +74,12 @@ class StepSequence(Closing):
         "__weakref__",
         "_epoch",
         "_grids",
-        "_held",
         "_lock",
         "_names",
         "_planner",
         "_ready",
         "_services",
+        "_temporaries",
         "_work",
     )
 
@@ -104,7 +104,7 @@ class StepSequence(Closing):
             lease.backend, work, wanted, services.costs, services.decisions, services.waves, lease.within
         )
         self._grids: Final = grids_of(lease, work)
-        self._held = _Held(lease)
+        self._temporaries = _Held(lease)
         self._ready: _Ready | None = None
         self._epoch = lease.backend.lifecycle.epoch
         self._lock = process_lock()
@@ -220,7 +220,7 @@ class StepSequence(Closing):
         """Frees the memory of temporary arrays and what was prepared; a later run prepares anew.  Idempotent."""
         with self._lock, sealed:
             self._ready = None
-            self._held.close()
+            self._temporaries.close()
 
     def __repr__(self) -> str:
         return f"<StepSequence {' '.join(self._names)}>"
@@ -249,8 +249,8 @@ class StepSequence(Closing):
         self._ready = None
         if (budget := self._budget) is not None:
             kept_memory(chosen.structure, rounds, budget)  # raises where the budget does not hold it
-        allocations, allocated = self._held.hold(chosen.structure.needed)
-        launches = chosen.launches.with_memory(self._held.memory)
+        allocations, allocated = self._temporaries.hold(chosen.structure.needed)
+        launches = chosen.launches.with_memory(self._temporaries.memory)
         executor: WorkExecutor
         workers = lease.backend.persistent_steps
         if chosen.waves and workers is not None:
@@ -259,10 +259,10 @@ class StepSequence(Closing):
             executor = OneByOne(lease.backend, launches, lease.now_ns)
         else:
             executor = AsLists(lease.backend, launches, chosen.replayed)
-        exclusive = chosen.one_by_one or bool(chosen.waves) or bool(self._held.memory)
+        exclusive = chosen.one_by_one or bool(chosen.waves) or bool(self._temporaries.memory)
         if self._grids is not None:
             executor, exclusive = CheckedExecutor(executor, self._grids), True
-        self._held.use(executor)
+        self._temporaries.use(executor)
         ready = self._ready = _Ready(chosen, executor, exclusive)
         return ready, allocations, allocated
 

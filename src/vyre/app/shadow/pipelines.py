@@ -302,7 +302,7 @@ class _ShadowedPending(Unique):
         state: ShadowState,
         samples: HostSamples,
     ) -> None:
-        self._request, self._held, self._state, self._samples = request, copies, state, samples
+        self._request, self._copies, self._state, self._samples = request, copies, state, samples
         self._inner = inner
         self.done: Final = inner.done
         self.add_done_callback: Final = inner.add_done_callback
@@ -319,11 +319,11 @@ class _ShadowedPending(Unique):
         except BaseException:
             service.drop(state, "an error of the dispatch")
             raise
-        copies, self._held = self._held, None
+        copies, self._copies = self._copies, None
         if copies is not None:
             self._samples.compare(state, self._request.program, self._request.config, copies, kept.views)
         return service.timing(timing, state)
 
     def __del__(self) -> None:
-        if getattr(self, "_held", None) is not None:
+        if getattr(self, "_copies", None) is not None:
             self._samples.service.drop(self._state, "nobody waited for its outputs")

@@ -72,12 +72,12 @@ def adjacent_loads(program: Program, flow: IndexFlow) -> AdjacentLoads:
 
 def _by_form(loads: Iterable[Event]) -> list[dict[int, list[Load]]]:
     """Returns the loads of each buffer and form of index, by the constant of the index."""
-    found: dict[tuple[str, Form], dict[int, list[Load]]] = {}
+    groups: dict[tuple[str, Form], dict[int, list[Load]]] = {}
     for event in loads:
         node, index = event.node, event.at
         if index is not None and isinstance(node, Load):
-            found.setdefault((node.buffer, index.form), {}).setdefault(index.constant, []).append(node)
-    return list(found.values())
+            groups.setdefault((node.buffer, index.form), {}).setdefault(index.constant, []).append(node)
+    return list(groups.values())
 
 
 def _stretches(constants: list[int]) -> Iterator[tuple[int, int]]:

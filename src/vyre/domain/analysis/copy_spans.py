@@ -22,10 +22,10 @@ _CACHED: Final = "copy_spans"
 
 def copy_spans(program: Program) -> CopySpans:
     """Returns the copies of a valid program; cached on it."""
-    found = program._cache.get(_CACHED)
-    if not isinstance(found, CopySpans):
-        found = program._cache[_CACHED] = CopySpans(program.body)
-    return found
+    spans = program._cache.get(_CACHED)
+    if not isinstance(spans, CopySpans):
+        spans = program._cache[_CACHED] = CopySpans(program.body)
+    return spans
 
 
 class _Start:
@@ -93,8 +93,8 @@ class CopySpans:
                 self._own.update((id(stmt), use.buffer, use.touch) for use in uses)
             elif isinstance(stmt, AsyncWait):
                 waits.append((place, stmt.tag))
-                found, here = latest.pop(stmt.tag, None), started.pop(stmt.tag, None)
-                sole = found[1] if found is not None and here is not None and here[-1] is found[0] else None
+                last, here = latest.pop(stmt.tag, None), started.pop(stmt.tag, None)
+                sole = last[1] if last is not None and here is not None and here[-1] is last[0] else None
                 self._sole[id(stmt)] = sole if self._sole.get(id(stmt), sole) is sole else None
                 for start in here or ():
                     start.wait = place
@@ -121,16 +121,16 @@ class CopySpans:
         # The wait for this copy is no other statement, unless another copy to the buffer has the tag too.
         own_tag = stmt.tag if stmt.destination == name and self._writers[name, stmt.tag] == 1 else None
         own_waits = 0 if own_tag is None else self._waits_for[own_tag]
-        if len(waits) == own_waits and all(len(found) == own for found, own in places):
+        if len(waits) == own_waits and all(len(listed) == own for listed, own in places):
             return True
         for start in self._starts[id(stmt)]:
-            if start.wait is None or any(_between(found, start.place, start.wait) for found, _ in places):
+            if start.wait is None or any(_between(listed, start.place, start.wait) for listed, _ in places):
                 return False
-            at = bisect_right(waits, start.place, key=_place)
-            while at < len(waits) and waits[at][0] < start.wait:
-                if waits[at][1] != own_tag:
+            index = bisect_right(waits, start.place, key=_place)
+            while index < len(waits) and waits[index][0] < start.wait:
+                if waits[index][1] != own_tag:
                     return False
-                at += 1
+                index += 1
         return True
 
 
@@ -140,5 +140,5 @@ def _place(wait: tuple[int, str]) -> int:
 
 def _between(places: list[int], after: int, before: int) -> bool:
     """Returns whether a place lies between two others."""
-    at = bisect_right(places, after)
-    return at < len(places) and places[at] < before
+    index = bisect_right(places, after)
+    return index < len(places) and places[index] < before

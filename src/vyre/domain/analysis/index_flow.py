@@ -97,8 +97,8 @@ def index_flow(
     key = (size, frozenset(in_range), same_length)
     cached = program._cache.get(_CACHED)
     if isinstance(cached, tuple) and cached[0] == key:
-        found: IndexFlow = cached[1]
-        return found
+        cached_flow: IndexFlow = cached[1]
+        return cached_flow
     flow = Walk(program, *key).result
     program._cache[_CACHED] = (key, flow)
     return flow
@@ -151,9 +151,9 @@ class Walk:
         """Returns accesses and assigned names in an expression; walks large ones with shared nodes in linear time."""
         if type(root) in _LEAVES:
             return _EMPTY_SCAN
-        found = self.result.scans.get(id(root))
-        if found is not None:
-            return found
+        scan = self.result.scans.get(id(root))
+        if scan is not None:
+            return scan
         accesses: list[ir.Load | ir.Atomic] = []
         names: list[str] = []
         has_atomic = False
@@ -188,10 +188,10 @@ class Walk:
                     accesses.append(node)
                     has_atomic = True
                 stack += ir.children(node)
-        found = (tuple(accesses), tuple(names), has_atomic) if accesses or names else _EMPTY_SCAN
+        scan = (tuple(accesses), tuple(names), has_atomic) if accesses or names else _EMPTY_SCAN
         if accesses or seen:
-            self.result.scans[id(root)] = found
-        return found
+            self.result.scans[id(root)] = scan
+        return scan
 
     def _visit(self, *roots: ir.Expr) -> tuple[str, ...]:
         """Notes the accesses of a statement's own expressions; returns the assigned names in them."""

@@ -142,7 +142,7 @@ class Meanings:
 
     def local_ids(self) -> dict[int, Value]:
         """Returns the local ids that were evaluated, by axis."""
-        return {axis: found for (kind, axis), found in self._ids.items() if kind is ir.IdKind.LOCAL}
+        return {axis: value for (kind, axis), value in self._ids.items() if kind is ir.IdKind.LOCAL}
 
     def ids(self) -> dict[tuple[ir.IdKind, int], Value]:
         """Returns the launch ids that were evaluated, by kind and axis."""
@@ -150,7 +150,7 @@ class Meanings:
 
     def uniform_atoms(self) -> frozenset[Atom]:
         """Returns the lengths, parameters and constants that were evaluated."""
-        atoms = (found.atom for key, found in self.values.named_values() if key[0] in _UNIFORM)
+        atoms = (value.atom for key, value in self.values.named_values() if key[0] in _UNIFORM)
         return frozenset(atom for atom in atoms if atom is not None)
 
     def value(self, expr: ir.Expr) -> Value:
@@ -185,12 +185,12 @@ class Meanings:
         self._evaluations -= 1
         rule = _EVALUATE.get(kind)
         if rule is None or depth == 0 or self._evaluations < 0:
-            found = self.values.fresh()
+            value = self.values.fresh()
         else:
-            found = rule(self, expr, captured, memo, depth - 1)
+            value = rule(self, expr, captured, memo, depth - 1)
         if memo is not None:
-            memo[id(expr)] = found
-        return found
+            memo[id(expr)] = value
+        return value
 
     def _version(self, name: str, captured: Captured) -> Version:
         if captured is not None and name in captured:
@@ -235,31 +235,31 @@ class Meanings:
             return memo[id(expr)]
         self._evaluations -= 1
         rule = _WIDE.get(type(expr))
-        found = None
+        value = None
         if rule is not None and depth > 0 and self._evaluations >= 0:
-            found = rule(self, expr, captured, memo, depth - 1)
+            value = rule(self, expr, captured, memo, depth - 1)
         if memo is not None:
-            memo[id(expr)] = found
-        return found
+            memo[id(expr)] = value
+        return value
 
     def dtype(self, expr: ir.Expr, captured: Captured) -> ScalarType | None:
         """Returns the static type, found along first operands."""
         passed: list[Version] = []
-        found: ScalarType | None = None
+        static: ScalarType | None = None
         node: ir.Expr | None = expr
         while node is not None:
             if isinstance(node, ir.Var):
                 version = self._version(node.name, captured)
                 if version.dtype is not None or version.expr is None:
-                    found = version.dtype
+                    static = version.dtype
                     break
                 passed.append(version)
                 node, captured = version.expr, version.captured
                 continue
-            found, node = (None, None) if type(node) is ir.Call else type_or_operand(node, self._buffers)
+            static, node = (None, None) if type(node) is ir.Call else type_or_operand(node, self._buffers)
         for version in passed:
-            version.dtype = found
-        return found
+            version.dtype = static
+        return static
 
     def _binary(self, expr: ir.Binary, captured: Captured, memo: Memo, depth: int) -> Value:
         left = self._evaluate(expr.left, captured, memo, depth)
@@ -283,8 +283,8 @@ class Meanings:
         source = self.dtype(expr.operand, captured)
         if source is _BOOL:
             return self._flag(expr.operand, captured, memo, depth)
-        found = self._number(expr.operand, source, captured, memo, depth) if source in _INTEGERS else None
-        return self.values.fresh() if found is None else found
+        number = self._number(expr.operand, source, captured, memo, depth) if source in _INTEGERS else None
+        return self.values.fresh() if number is None else number
 
     def _flag(self, condition: ir.Expr, captured: Captured, memo: Memo, depth: int) -> Value:
         """Returns the number of a truth value; comparisons of the same integers are the same number."""
@@ -341,23 +341,23 @@ class Meanings:
 
     def launch_id(self, kind: ir.IdKind, axis: int) -> Value:
         """Returns a launch id, in the given grid or one of at most 2**32 lanes along each axis."""
-        found = self._ids.get((kind, axis))
-        return self._new_id(kind, axis) if found is None else found
+        value = self._ids.get((kind, axis))
+        return self._new_id(kind, axis) if value is None else value
 
     def _new_id(self, kind: ir.IdKind, axis: int) -> Value:
         values, ids, size = self.values, self._ids, self._size[axis]
         most_groups = self._most_groups[axis]
         if kind is ir.IdKind.NUM_GROUPS:
-            found = values.fresh(1, min(most_groups, U32_MAX))
+            value = values.fresh(1, min(most_groups, U32_MAX))
         elif kind is ir.IdKind.LOCAL:
-            found = values.fresh(0, size - 1)
+            value = values.fresh(0, size - 1)
         elif kind is ir.IdKind.GLOBAL and size > 1 and most_groups == 1:
-            found = self.launch_id(ir.IdKind.LOCAL, axis)
+            value = self.launch_id(ir.IdKind.LOCAL, axis)
         elif kind is ir.IdKind.GROUP or size > 1:
-            found = values.fresh(0, (most_groups if kind is ir.IdKind.GROUP else most_groups * size) - 1)
+            value = values.fresh(0, (most_groups if kind is ir.IdKind.GROUP else most_groups * size) - 1)
         else:
-            found = self.launch_id(ir.IdKind.GROUP, axis)
-        ids[kind, axis] = found
+            value = self.launch_id(ir.IdKind.GROUP, axis)
+        ids[kind, axis] = value
         group, local = ids.get((ir.IdKind.GROUP, axis)), ids.get((ir.IdKind.LOCAL, axis))
         if (
             most_groups > 1 < size
@@ -366,7 +366,7 @@ class Meanings:
             and local is not None
         ):
             values.identify(group, size, local, self.launch_id(ir.IdKind.GLOBAL, axis))
-        return found
+        return value
 
     def _lane(self, expr: ir.SubgroupLane, captured: Captured, memo: Memo, depth: int) -> Value:
         return self.values.named("lane", 0, _SUBGROUP - 1)
@@ -384,8 +384,8 @@ class Meanings:
             return self.values.fresh(0, 1)
         if source not in _INTEGERS:
             return None
-        found = self._number(expr.operand, source, captured, memo, depth)
-        return None if source is _I32 and found is not None and found.high >= HALF else found
+        number = self._number(expr.operand, source, captured, memo, depth)
+        return None if source is _I32 and number is not None and number.high >= HALF else number
 
     def _wide_bitcast(self, expr: ir.Bitcast, captured: Captured, memo: Memo, depth: int) -> Value | None:
         source = self.dtype(expr.operand, captured)

@@ -74,9 +74,9 @@ class Proofs:
             return True
         self._steps = min(_STEPS_OF_A_PROOF, self._steps_left)
         before = self._steps
-        found = self._below(value, limit, 1, _DEPTH)
+        is_below = self._below(value, limit, 1, _DEPTH)
         self._steps_left -= before - self._steps
-        return found
+        return is_below
 
     def is_at_least(self, value: Value, limit: Value) -> bool:
         """Returns whether ``value >= limit`` is certain here."""
@@ -84,9 +84,9 @@ class Proofs:
             return True
         self._steps = min(_STEPS_OF_A_PROOF, self._steps_left)
         before = self._steps
-        found = self._below(limit, value, 0, _DEPTH)
+        is_at_least = self._below(limit, value, 0, _DEPTH)
         self._steps_left -= before - self._steps
-        return found
+        return is_at_least
 
     def _exhausted(self) -> bool:
         self._steps -= 1

@@ -57,15 +57,15 @@ _UNCHAINED: Final = LaneChains()
 
 def lane_chains(program: Program) -> LaneChains:
     """Returns the chains of a valid program; cached on it.  Linear in its nodes, times the depth of its loops."""
-    found = program._cache.get(_CACHED)
-    if not isinstance(found, LaneChains):
+    chains = program._cache.get(_CACHED)
+    if not isinstance(chains, LaneChains):
         facts = node_facts(program)
         if Loop in facts.types:
-            found = _chains(program)
+            chains = _chains(program)
         else:  # without a loop, nothing is carried
-            found = _UNCHAINED if TRANSCENDENTALS.isdisjoint(facts.unary) else LaneChains(functions=True)
-        program._cache[_CACHED] = found
-    return found
+            chains = _UNCHAINED if TRANSCENDENTALS.isdisjoint(facts.unary) else LaneChains(functions=True)
+        program._cache[_CACHED] = chains
+    return chains
 
 
 class _Loop:

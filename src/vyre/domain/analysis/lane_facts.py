@@ -154,26 +154,26 @@ class _Scan:
 
     def shared_writes(self) -> tuple[str, ...]:
         """Returns the written buffers in which several lanes may access one element."""
-        found = []
+        shared = []
         for name, indices in sorted(self._indices.items()):
             if name in self._atomics:
                 if indices:  # plain accesses besides atomics
-                    found.append(name)
+                    shared.append(name)
                 continue
             strides = {index.stride for index in indices if index is not None and index.apart}
             if len(strides) == 1 and all(index is not None and index.apart for index in indices):
                 self.stride = max(self.stride, *strides)
             else:
-                found.append(name)
-        return tuple(found)
+                shared.append(name)
+        return tuple(shared)
 
     def body(self, body: tuple[ir.Stmt, ...]) -> None:
         stack: list[tuple[tuple[ir.Stmt, ...], int, _Guard]] = [(body, 0, None)]
         while stack:
-            statements, at, guard = stack.pop()
-            while at < len(statements):
-                stmt = statements[at]
-                at += 1
+            statements, index, guard = stack.pop()
+            while index < len(statements):
+                stmt = statements[index]
+                index += 1
                 self._effects(stmt, guard)
                 if isinstance(stmt, ir.Switch):
                     stack += ((body, 0, guard) for body in ir.bodies(stmt))
@@ -221,8 +221,8 @@ class _Scan:
             return guard, guard
         if condition.op is BinaryOp.AND:  # either half guards the branch
             halves = (self._resolved(condition.left), self._resolved(condition.right))
-            found = [self._bound(half, _LESS) for half in halves if isinstance(half, ir.Binary)]
-            return next((bound for bound in found if bound is not None), guard), guard
+            bounds = [self._bound(half, _LESS) for half in halves if isinstance(half, ir.Binary)]
+            return next((bound for bound in bounds if bound is not None), guard), guard
         return self._bound(condition, _LESS) or guard, self._bound(condition, _NOT_LESS) or guard
 
     def _bound(self, condition: ir.Binary, operators: Mapping[BinaryOp, bool]) -> _Guard:

@@ -52,7 +52,7 @@ class _Walk(Walk):
 
     def _access(self, access: Access, step: Step | None) -> None:
         if access.buffer in self._arrays:
-            found: list[dict[int, Reach]] = []
+            reached: list[dict[int, Reach]] = []
             bounded: set[int] = set()
             is_one = True
             for place, part in enumerate(self._coordinates(access.index, self._axes.get(access.buffer, 1))):
@@ -60,22 +60,22 @@ class _Walk(Walk):
                     part = part.operand
                 value = self._meanings.number(part)
                 is_one = is_one and value is not None and value.is_constant
-                found.append({} if value is None else self._reached(access.buffer, place, value, bounded))
-            self._accesses.append(_Reached(access, found, bounded, is_one))
+                reached.append({} if value is None else self._reached(access.buffer, place, value, bounded))
+            self._accesses.append(_Reached(access, reached, bounded, is_one))
 
     def _coordinates(self, index: Expr, axes: int) -> list[Expr]:
         """Returns the coordinates of an index of an array with so many axes, the last one first."""
         if axes > 1 and isinstance(index, Select):
             index = index.on_true
-        found: list[Expr] = []
-        while len(found) < axes - 1 and isinstance(index, Binary) and isinstance(index.left, Binary):
+        coordinates: list[Expr] = []
+        while len(coordinates) < axes - 1 and isinstance(index, Binary) and isinstance(index.left, Binary):
             row = index.left
             size = row.right.operand if isinstance(row.right, Cast) else None
             if not (isinstance(size, Load) and size.buffer in self._widths):
                 break
-            found.append(index.right)
+            coordinates.append(index.right)
             index = row.left
-        return [*found, index]
+        return [*coordinates, index]
 
     def _reached(self, buffer: str, place: int, value: Value, bounded: set[int]) -> dict[int, Reach]:
         """Returns by axis of ids what an index reaches; adds the axes along which no index is below a known one."""
@@ -100,15 +100,15 @@ class _Walk(Walk):
         if rises:
             bounded.update(factors)
         more = max(0, -signed(value.constant))
-        found: dict[int, Reach] = {}
+        reaches: dict[int, Reach] = {}
         for axis, (top, bottom) in factors.items():
             larger = [t * bottom / (b * top) for other, (t, b) in factors.items() if other != axis]
             if 1 in larger:
                 continue  # of two ids that are added, none tells the other one's lanes
             steps = [ratio for ratio in larger if ratio > 1]
             most = -int(-min(steps) // 1) if steps else 0
-            found[axis] = Reach(buffer, place, (bottom, top), more, most, axis in of_groups)
-        return found
+            reaches[axis] = Reach(buffer, place, (bottom, top), more, most, axis in of_groups)
+        return reaches
 
     def along(self, axis: int) -> tuple[Reach, ...]:
         """Returns the parts of written arrays from which lanes are counted, and of all where not all stores are plain.
@@ -122,10 +122,10 @@ class _Walk(Walk):
         writes = [one for one in self._accesses if not isinstance(one.access, Load) and not one.is_one]
         plain = writes and all(axis in one.bounded and any(axis in part for part in one.parts) for one in writes)
         parts: dict[Reach, None] = {}
-        for access, found, _, is_one in self._accesses:
+        for access, by_coordinate, _, is_one in self._accesses:
             if is_one or (plain and isinstance(access, Load)):
                 continue
-            reached = [part[axis] for part in found if axis in part]
+            reached = [part[axis] for part in by_coordinate if axis in part]
             if not reached and self.reads == {0} and axis == 0:
                 reached = [Reach(access.buffer)]
             parts |= dict.fromkeys(reached)

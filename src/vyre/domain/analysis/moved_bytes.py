@@ -36,9 +36,9 @@ def _touches(program: Program) -> dict[str, frozenset[Touch]]:
     """Returns how each buffer is touched by name; cached on the program.  Linear in its nodes."""
     cached = program._cache.get(_CACHED)
     if cached is None:
-        found: dict[str, set[Touch]] = {}
+        touches_of: dict[str, set[Touch]] = {}
         for stmt in walk_statements(program.body):
             for use in accesses(stmt):
-                found.setdefault(use.buffer, set()).add(use.touch)
-        cached = program._cache[_CACHED] = {name: frozenset(touches) for name, touches in found.items()}
+                touches_of.setdefault(use.buffer, set()).add(use.touch)
+        cached = program._cache[_CACHED] = {name: frozenset(touches) for name, touches in touches_of.items()}
     return cached  # type: ignore[return-value]

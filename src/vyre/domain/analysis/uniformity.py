@@ -74,10 +74,10 @@ class UniformityFacts:
 
 def uniformity(program: Program) -> UniformityFacts:
     """Returns facts about every ``If``, ``Switch``, ``Loop`` and ``GridLoop`` of a program within the depth limits."""
-    found = program._cache.get(_CACHED)
-    if not isinstance(found, UniformityFacts):
-        found = program._cache[_CACHED] = _Analysis(program).facts()
-    return found
+    facts = program._cache.get(_CACHED)
+    if not isinstance(facts, UniformityFacts):
+        facts = program._cache[_CACHED] = _Analysis(program).facts()
+    return facts
 
 
 def unmet_needs(program: Program) -> Iterator[UnmetNeed]:

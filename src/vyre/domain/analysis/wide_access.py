@@ -116,7 +116,7 @@ class _Candidates:
             self._open[name] = {but: kept}
         else:
             self.bound.discard(name)
-        return [item for found in forms.values() for item in found.items()]
+        return [item for elements in forms.values() for item in elements.items()]
 
     def take_one(self, key: _Key) -> list[tuple[_Key, _Elements]]:
         """Removes one candidate and returns it."""

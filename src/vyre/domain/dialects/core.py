@@ -108,29 +108,29 @@ def meaning_of(node: type[Node]) -> str:
 def core_dialect() -> Dialect:
     """Returns the operators of the language, with the laws whose left side begins with them."""
     laws = _laws_by_operator()
-    found = []
+    rows = []
     for op, row in BINARY.items():
         right = row.operands | _U32 if row.right is RightOperand.SHIFT else row.operands
         result = _BOOL if row.result is Result.BOOL else row.operands
         operands: tuple[Typed, ...] = (Typed("a", row.operands), Typed("b", right))
-        found.append(_operation(op, row.meaning, operands, result, laws[op], _cost(Binary, op, row.operands)))
+        rows.append(_operation(op, row.meaning, operands, result, laws[op], _cost(Binary, op, row.operands)))
     for unary, line in UNARY.items():
         result = _BOOL if line.result is Result.BOOL else line.operands
         operands = (Typed("x", line.operands),)
-        found.append(_operation(unary, line.meaning, operands, result, laws[unary], _cost(Unary, unary, line.operands)))
+        rows.append(_operation(unary, line.meaning, operands, result, laws[unary], _cost(Unary, unary, line.operands)))
     for node, form in FORMS.items():
         cost = _cost(node, None, form.inputs[0].types if form.inputs else _U32)
-        found.append(_operation(node, meaning_of(node), form.inputs, form.result, laws[node], cost))
+        rows.append(_operation(node, meaning_of(node), form.inputs, form.result, laws[node], cost))
     for subgroup, over in SUBGROUP.items():
         operands = (Typed("value", over.operands),)
-        found.append(_operation(subgroup, over.meaning, operands, over.operands, [], _OUTSIDE))
+        rows.append(_operation(subgroup, over.meaning, operands, over.operands, [], _OUTSIDE))
     elements = frozenset(ATOMIC_ELEMENTS)
     for atomic, meaning in ATOMIC_MEANING.items():
         operands = (Typed("value", elements),)
         if atomic is AtomicOp.COMPARE_EXCHANGE:
             operands = (Typed("expected", elements), *operands)
-        found.append(_operation(atomic, meaning, operands, elements, [], _OUTSIDE))
-    return Dialect(CORE, Version(1), tuple(found))
+        rows.append(_operation(atomic, meaning, operands, elements, [], _OUTSIDE))
+    return Dialect(CORE, Version(1), tuple(rows))
 
 
 def _operation(
@@ -147,11 +147,11 @@ def _operation(
 
 
 def _laws_by_operator() -> dict[object, list[Law]]:
-    found: dict[object, list[Law]] = defaultdict(list)
+    by_operator: dict[object, list[Law]] = defaultdict(list)
     for law in LAWS:
         before, _ = law.at(min(law.types, key=lambda dtype: dtype.value))
-        found[before.op if isinstance(before, Binary | Unary) else type(before)].append(law)
-    return found
+        by_operator[before.op if isinstance(before, Binary | Unary) else type(before)].append(law)
+    return by_operator
 
 
 # ---------------------------------------------------------------- costs

@@ -63,13 +63,13 @@ def expanded(program: Program) -> Program:
     program.  O(nodes of the result).  Raises ``InvalidProgram`` if the result would have more than 262144 nodes or
     statements nested more than 64 deep.
     """
-    found = program._cache.get(_CACHED)
-    if isinstance(found, Program):
-        return found
-    made = _expanded(program) if Call in node_facts(program).types else program
-    made._cache[_CACHED] = made
-    program._cache[_CACHED] = made
-    return made
+    cached = program._cache.get(_CACHED)
+    if isinstance(cached, Program):
+        return cached
+    result = _expanded(program) if Call in node_facts(program).types else program
+    result._cache[_CACHED] = result
+    program._cache[_CACHED] = result
+    return result
 
 
 def without_calls_inside(definitions: Sequence[Definition]) -> Definition:
@@ -80,8 +80,8 @@ def without_calls_inside(definitions: Sequence[Definition]) -> Definition:
     names = UniqueNames(_names_of(definitions))
     ready: dict[str, _Ready] = {}
     for definition in definitions:
-        ready[definition.id] = made = _without_calls(definition, ready, names)
-    return replace(definitions[-1], body=made.body, result=made.result)
+        ready[definition.id] = ready_one = _without_calls(definition, ready, names)
+    return replace(definitions[-1], body=ready_one.body, result=ready_one.result)
 
 
 def _expanded(program: Program) -> Program:
@@ -189,25 +189,25 @@ class _Expansion:
         outer, self._out = self._out, []
         for stmt in body:
             self._out.append(self._statement(stmt))
-        made, self._out = self._out, outer
-        return body if len(made) == len(body) and all(map(is_, made, body)) else tuple(made)
+        rewritten, self._out = self._out, outer
+        return body if len(rewritten) == len(body) and all(map(is_, rewritten, body)) else tuple(rewritten)
 
     def _statement(self, stmt: Stmt) -> Stmt:
         if type(stmt) is If:
             return self._chain(stmt)
-        made: Stmt = self._with_operands(stmt)
-        match made:
+        rewritten: Stmt = self._with_operands(stmt)
+        match rewritten:
             case Switch(_, arms, default):
                 inner = [self.body(arm.body) for arm in arms]
                 done = self.body(default)
                 if done is default and all(new is arm.body for new, arm in zip(inner, arms, strict=True)):
-                    return made
+                    return rewritten
                 changed = tuple([replace(arm, body=new) for arm, new in zip(arms, inner, strict=True)])
-                return replace(made, arms=changed, default=done)
+                return replace(rewritten, arms=changed, default=done)
             case Loop() | GridLoop() | Block() | Region():
-                done = self.body(made.body)
-                return made if done is made.body else replace(made, body=done)
-        return made
+                done = self.body(rewritten.body)
+                return rewritten if done is rewritten.body else replace(rewritten, body=done)
+        return rewritten
 
     def _chain(self, first: If) -> Stmt:
         """Expands a chain of ``else if`` of any length without recursion over its links."""
@@ -242,25 +242,25 @@ class _Expansion:
     def _kind(self, root: Expr) -> tuple[bool, bool]:
         kinds = self._kinds
         for node in operands_first(root, kinds):
-            found = [kinds[id(child)] for child in children(node)]
+            below = [kinds[id(child)] for child in children(node)]
             kinds[id(node)] = (
-                type(node) is Call or any(calls for calls, _ in found),
-                type(node) in ORDERED or any(ordered for _, ordered in found),
+                type(node) is Call or any(calls for calls, _ in below),
+                type(node) in ORDERED or any(ordered for _, ordered in below),
             )
         return kinds[id(root)]
 
     def _sequence(self, exprs: Sequence[Expr], loc: SourceLocation | None) -> list[Expr]:
-        """Returns expressions without calls that have the values of ``exprs``, evaluated in order."""
-        made: list[Expr] = []
+        """Returns expressions without calls that have the done of ``exprs``, evaluated in order."""
+        done: list[Expr] = []
         is_ordered: list[bool] = []
         for expr in exprs:
             calls, ordered = self._kind(expr)
             if calls and ordered and self._hoists_ordered(expr):
-                made = [self._local("kept", e, loc) if held else e for e, held in zip(made, is_ordered, strict=True)]
-                is_ordered = [False] * len(made)
-            made.append(self._tree(expr, loc) if calls else expr)
+                done = [self._local("kept", e, loc) if late else e for e, late in zip(done, is_ordered, strict=True)]
+                is_ordered = [False] * len(done)
+            done.append(self._tree(expr, loc) if calls else expr)
             is_ordered.append(ordered)
-        return made
+        return done
 
     def _hoists_ordered(self, root: Expr) -> bool:
         """Returns whether an argument of a call in an expression contains one of ``ORDERED``."""
@@ -323,9 +323,9 @@ class _Copy:
         return rebuilt(expr, lambda node: self._shown[node.name] if type(node) is Var else node)
 
     def _declare(self, name: str) -> str:
-        given = self._names.unique(f"{self._prefix}_{name}")
-        self._shown[name] = Var(given, loc=self._loc)
-        return given
+        unique = self._names.unique(f"{self._prefix}_{name}")
+        self._shown[name] = Var(unique, loc=self._loc)
+        return unique
 
     def _assigned(self, name: str) -> str:
         target = self._shown[name]
@@ -336,20 +336,20 @@ class _Copy:
         loc = stmt.loc or self._loc
         match stmt:
             case Let(name, value):
-                made = self.expression(value)
-                return Let(self._declare(name), made, loc=loc)
+                first = self.expression(value)
+                return Let(self._declare(name), first, loc=loc)
             case Assign(name, value):
                 return Assign(self._assigned(name), self.expression(value), loc=loc)
             case If():
                 return self._chain(stmt)
             case Switch(selector, arms, default):
-                made = self.expression(selector)
+                first = self.expression(selector)
                 bodies = tuple([replace(arm, body=self.body(arm.body)) for arm in arms])
-                return Switch(made, bodies, self.body(default), loc=loc)
+                return Switch(first, bodies, self.body(default), loc=loc)
             case Loop(var, start, stop, step, body):
                 bounds = [self.expression(bound) for bound in (start, stop, step)]
-                given = self._declare(var)
-                return Loop(given, bounds[0], bounds[1], bounds[2], self.body(body), loc=loc)
+                unique = self._declare(var)
+                return Loop(unique, bounds[0], bounds[1], bounds[2], self.body(body), loc=loc)
             case _:  # break or continue
                 return stmt
 

@@ -94,8 +94,8 @@ class LoweringVerdict:
         about = f"`{key.operation}` on {key.backend} ({key.version})"
         if self.difference is not None:
             operands = ", ".join(f"{bits:#x}" for bits in self.difference.operands)
-            found, expected = self.difference.found, self.difference.expected
-            return f"{about}: refused: {found:#x} instead of {expected:#x} for the operands {operands}"
+            computed, expected = self.difference.found, self.difference.expected
+            return f"{about}: refused: {computed:#x} instead of {expected:#x} for the operands {operands}"
         tried = f"all {self.cases} operands" if self.is_exhaustive else f"samples only, {self.cases} operands"
         return f"{about}: passed on {tried}"
 
@@ -123,10 +123,10 @@ def check_lowering(
     is_exhaustive = not attributes and int(np.prod(counts, dtype=object)) <= most_values
     cases = 0
     for columns in _all_operands(parameters, counts) if is_exhaustive else _sampled(parameters, attributes, seed):
-        expected, found = definition(columns), lowered(columns)
+        expected, actual = definition(columns), lowered(columns)
         cases += len(expected)
-        for place in np.flatnonzero(expected != found).tolist():
-            first, second = int(expected[place]), int(found[place])
+        for place in np.flatnonzero(expected != actual).tolist():
+            first, second = int(expected[place]), int(actual[place])
             if is_nan(result, first) and is_nan(result, second):
                 continue
             operands = tuple(int(column[place]) for column in columns)
@@ -161,8 +161,8 @@ def _sampled(parameters: Sequence[ScalarType], attributes: frozenset[int], seed:
     values = [boundary_values(dtype, is_constant=True) for dtype in parameters]
     fixed = list(product(*[values[place] for place in sorted(attributes)]))
     for chosen in source.sample(fixed, min(len(fixed), MOST_ATTRIBUTES)):
-        given = dict(zip(sorted(attributes), chosen, strict=True))
-        choices = [[given[place]] if place in given else each for place, each in enumerate(values)]
+        bits_of = dict(zip(sorted(attributes), chosen, strict=True))
+        choices = [[bits_of[place]] if place in bits_of else each for place, each in enumerate(values)]
         total = int(np.prod([len(each) for each in choices], dtype=object))
         if total <= MOST_BOUNDARIES:
             rows: list[tuple[int, ...]] = list(product(*choices))
@@ -170,7 +170,7 @@ def _sampled(parameters: Sequence[ScalarType], attributes: frozenset[int], seed:
             rows = [tuple([source.choice(each) for each in choices]) for _ in range(MOST_BOUNDARIES)]
         bits = [1 if dtype is ScalarType.BOOL else dtype.bits for dtype in parameters]
         rows += [
-            tuple([given[k] if k in given else source.getrandbits(count) for k, count in enumerate(bits)])
+            tuple([bits_of[k] if k in bits_of else source.getrandbits(count) for k, count in enumerate(bits)])
             for _ in range(SAMPLES)
         ]
         yield [np.asarray(column, _storage(t)) for column, t in zip(zip(*rows, strict=True), parameters, strict=True)]
@@ -189,8 +189,8 @@ def verdict_of_text(text: str | bytes) -> LoweringVerdict:
 
 def _verdict_of(content: dict[str, Any]) -> LoweringVerdict:
     key, cases, is_exhaustive, difference = map(content.__getitem__, ("key", "cases", "exhaustive", "difference"))
-    found = None if difference is None else Difference(tuple(difference[0]), *difference[1:])
-    numbers = (cases,) if found is None else (cases, found.expected, found.found, *found.operands)
+    wrong = None if difference is None else Difference(tuple(difference[0]), *difference[1:])
+    numbers = (cases,) if wrong is None else (cases, wrong.expected, wrong.found, *wrong.operands)
     if not (texts(*key.values()) and flags(is_exhaustive) and counts(*numbers, most=U64_MAX)):
         raise ValueError("a field has another type")
-    return LoweringVerdict(LoweringKey(**key), cases, is_exhaustive, found)
+    return LoweringVerdict(LoweringKey(**key), cases, is_exhaustive, wrong)

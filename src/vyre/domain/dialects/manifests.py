@@ -142,7 +142,7 @@ class _Reader:
 
     def _operations(self, rows: list[dict[str, Any]], dialect: str, version: Version) -> tuple[Operation, ...] | None:
         """Returns the operations in order, or None if one of them was reported."""
-        found: dict[str, Operation] = {}
+        operations: dict[str, Operation] = {}
         stated = 0
         for number, row in enumerate(rows):
             where = f"`ops[{number}]`"
@@ -155,20 +155,20 @@ class _Reader:
             if category not in _CATEGORIES:
                 self._add(BAD_CATEGORY, f"`{name}` has the category {shown(category)}", "use A, B or C.", name)
                 continue
-            if name in found:
+            if name in operations:
                 self._add(DUPLICATE_OP, f"`{name}` is given twice", "give every operation its own id.", name)
                 continue
             signature = Signature(_operands(row, "inputs", where), _result(row, where))
             body = _text(row, "body", where, "")
-            definition = self._definition(name, version, signature, body, found) if body else None
+            definition = self._definition(name, version, signature, body, operations) if body else None
             if body and definition is None:
                 continue
             laws = _texts(row, "laws", where)
             stated += len(laws)
             if stated > MAX_LAWS:
                 raise _Defect(f"it states more than {MAX_LAWS} laws")
-            self._check_laws(name, laws, definition, found)
-            found[name] = Operation(
+            self._check_laws(name, laws, definition, operations)
+            operations[name] = Operation(
                 id=name,
                 signature=signature,
                 category=_CATEGORIES[category],
@@ -178,22 +178,22 @@ class _Reader:
                 summary=_text(row, "summary", where, ""),
             )
         is_wrong = any(each.severity is Severity.ERROR for each in self.diagnostics)
-        return None if is_wrong else tuple(found.values())
+        return None if is_wrong else tuple(operations.values())
 
     def _native(self, row: dict[str, Any], name: str, definition: Definition | None) -> dict[str, Lowering]:
         """Returns the lowerings to native text by their backends; adds a diagnostic for each text that is bad."""
-        found: dict[str, Lowering] = {}
+        lowerings: dict[str, Lowering] = {}
         for table in row.get("native", []):
             if not isinstance(table, dict) or set(table) != {"backends", "language", "text"} or definition is None:
                 raise _Defect(f"`native` of {name} is no list of backends, language and text beside a body")
             language, text = (_text(table, key, f"`native` of {name}") for key in ("language", "text"))
             try:
-                made = Lowering.native(definition, language, text)
+                lowering = Lowering.native(definition, language, text)
             except InvalidDialect as error:
                 self._add(BAD_NATIVE, error.message, error.fix, name)
             else:
-                found |= dict.fromkeys(_texts(table, "backends", f"`native` of {name}"), made)
-        return found
+                lowerings |= dict.fromkeys(_texts(table, "backends", f"`native` of {name}"), lowering)
+        return lowerings
 
     def _check_laws(
         self, name: str, laws: Sequence[str], definition: Definition | None, known: Mapping[str, Operation]
@@ -232,8 +232,8 @@ class _Reader:
             return None
         earlier = [each.definition for each in known.values() if each.definition is not None]
         report = check_rules(Program((), (1, 1, 1), (), definitions=(*earlier, definition)))
-        for found in report.errors:
-            self._add(BAD_BODY, f"[{found.code}] {found.message}", found.fix or "repair the body.", name)
+        for problem in report.errors:
+            self._add(BAD_BODY, f"[{problem.code}] {problem.message}", problem.fix or "repair the body.", name)
         return definition if report.ok else None
 
 
@@ -244,31 +244,31 @@ def _check_keys(table: dict[str, Any], known: set[str], where: str) -> None:
 
 
 def _text(table: dict[str, Any], key: str, where: str, default: str | None = None) -> str:
-    found = table.get(key, default)
-    if not isinstance(found, str):
-        raise _Defect(f"`{key}` of {where} is missing" if found is None else f"`{key}` of {where} is no text")
-    return found
+    text = table.get(key, default)
+    if not isinstance(text, str):
+        raise _Defect(f"`{key}` of {where} is missing" if text is None else f"`{key}` of {where} is no text")
+    return text
 
 
 def _texts(table: dict[str, Any], key: str, where: str) -> tuple[str, ...]:
-    found = table.get(key, [])
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+    texts = table.get(key, [])
+    if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
         raise _Defect(f"`{key}` of {where} is no list of texts")
-    return tuple(found)
+    return tuple(texts)
 
 
 def _operands(row: dict[str, Any], key: str, where: str) -> tuple[Typed, ...]:
-    found = row.get(key, [])
-    if not isinstance(found, list):
+    operands = row.get(key, [])
+    if not isinstance(operands, list):
         raise _Defect(f"`{key}` of {where} is no list")
-    return tuple([_operand(each, f"`{key}` of {where}") for each in found])
+    return tuple([_operand(each, f"`{key}` of {where}") for each in operands])
 
 
-def _operand(given: object, where: str) -> Typed:
-    is_right = isinstance(given, list) and len(given) >= 2 and given[2:] in ([], ["const"])
-    if not isinstance(given, list) or not is_right or not all(isinstance(each, str) for each in given):
+def _operand(entry: object, where: str) -> Typed:
+    is_right = isinstance(entry, list) and len(entry) >= 2 and entry[2:] in ([], ["const"])
+    if not isinstance(entry, list) or not is_right or not all(isinstance(each, str) for each in entry):
         raise _Defect(f'{where} has an entry that is no [name, type] or [name, type, "const"]')
-    name, text, *attribute = given
+    name, text, *attribute = entry
     dtype: ScalarType | None = SCALAR_BY_TEXT.get(text)
     if dtype is None or not dtype.is_executable:
         raise _Defect(f"{where} has the type {shown(text)}, which no value of a program has")

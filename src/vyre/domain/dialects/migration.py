@@ -93,14 +93,14 @@ class Migrations:
             self._check_ends(source)
 
     def _check_ends(self, source: OperationVersion) -> None:
-        seen, at = {source}, self._steps[source].target
-        while at in self._steps:
-            if at in seen:
-                raise InvalidDialect(f"the migrations from {source} lead back to {at}", fix="remove one of the steps.")
-            seen.add(at)
-            at = self._steps[at].target
-        if at in seen:
-            raise InvalidDialect(f"the migrations from {source} lead back to {at}", fix="remove one of the steps.")
+        seen, end = {source}, self._steps[source].target
+        while end in self._steps:
+            if end in seen:
+                raise InvalidDialect(f"the migrations from {source} lead back to {end}", fix="remove one of the steps.")
+            seen.add(end)
+            end = self._steps[end].target
+        if end in seen:
+            raise InvalidDialect(f"the migrations from {source} lead back to {end}", fix="remove one of the steps.")
 
     @property
     def steps(self) -> tuple[Migration, ...]:
@@ -126,18 +126,18 @@ class Migrations:
 
 def _rewritten(step: Migration, arguments: tuple[Expr, ...]) -> tuple[Expr, ...]:
     try:
-        made: Any = tuple(step.rewrite(arguments))
+        rewritten: Any = tuple(step.rewrite(arguments))
     except Exception as error:  # a rewrite is the code of others
         raise MigrationFailed(
             f"the migration from {step.source} to {step.target} failed: {shown(error)}",
             fix="repair the rewrite, or change the call by hand; the program is unchanged.",
         ) from error
-    if not all(isinstance(each, EXPR_TYPES) for each in made):
+    if not all(isinstance(each, EXPR_TYPES) for each in rewritten):
         raise MigrationFailed(
-            f"the migration from {step.source} to {step.target} gave {shown(made)}",
+            f"the migration from {step.source} to {step.target} gave {shown(rewritten)}",
             fix="return the arguments of the new call, nodes of vyre.ir; the program is unchanged.",
         )
-    return made  # type: ignore[no-any-return]
+    return rewritten  # type: ignore[no-any-return]
 
 
 def migrated(
@@ -153,19 +153,19 @@ def migrated(
     }
     if not moved:
         return MigratedProgram(program)
-    made: dict[str, Definition] = {}
+    definitions_by_id: dict[str, Definition] = {}
     for definition in program.definitions:
         if definition.id not in moved:
-            made.setdefault(definition.id, definition)
+            definitions_by_id.setdefault(definition.id, definition)
             continue
         target = migrations.target_of(_version_of(definition))
         for newer in definitions_of(target.operation):
-            made[newer.id] = newer
-        found = _version_of(made[target.operation])
-        if found != target:
+            definitions_by_id[newer.id] = newer
+        version = _version_of(definitions_by_id[target.operation])
+        if version != target:
             raise MigrationFailed(
-                f"the migration of {_version_of(definition)} leads to {target}, registered is {found}",
-                fix=f"register {target}, or a migration on to {found}.",
+                f"the migration of {_version_of(definition)} leads to {target}, registered is {version}",
+                fix=f"register {target}, or a migration on to {version}.",
             )
 
     calls: dict[str, list[SourceLocation | None]] = {name: [] for name in moved}
@@ -178,7 +178,7 @@ def migrated(
         return replace(node, op=target.operation, args=arguments)
 
     kept = {id(each) for each in program.definitions}
-    definitions = tuple([rebuilt(each, changed) if id(each) in kept else each for each in made.values()])
+    definitions = tuple([rebuilt(each, changed) if id(each) in kept else each for each in definitions_by_id.values()])
     made_program = replace(program, body=rebuilt(program.body, changed), definitions=definitions)
     told = []
     for name, definition in moved.items():
@@ -200,16 +200,16 @@ def deprecations_in(program: Program, known: Iterable[Deprecation]) -> tuple[Dia
     out_of_use = {each.id: each for each in program.definitions if is_deprecated(each, by_id.get(each.id))}
     if not out_of_use:
         return ()
-    found: dict[tuple[str, SourceLocation | None], Diagnostic] = {}
+    warnings: dict[tuple[str, SourceLocation | None], Diagnostic] = {}
     for node in unique_expressions(program):
         if type(node) is Call and node.op in out_of_use:
             place = node.loc or out_of_use[node.op].loc
             key = node.op, None if place is None else SourceLocation(place.file, place.line)
-            if key not in found:
+            if key not in warnings:
                 message, fix = deprecation_text(by_id[node.op])
                 where = OpLocation(node.op)
-                found[key] = Diagnostic(Severity.WARNING, DEPRECATED, message, fix, place, where)
-    return tuple(found.values())
+                warnings[key] = Diagnostic(Severity.WARNING, DEPRECATED, message, fix, place, where)
+    return tuple(warnings.values())
 
 
 def is_deprecated(definition: Definition, known: Deprecation | None) -> bool:

@@ -69,7 +69,7 @@ def checked_text(definition: Definition, language: str, text: str) -> str:
     Raises ``InvalidDialect``, with the number of the line, for what the language does not let a native text contain,
     for a place that is not there, and for a value that is read before it is made.
     """
-    lines, made = [line.strip() for line in text.split("\n")], set[str]()
+    lines, set_names = [line.strip() for line in text.split("\n")], set[str]()
     types = [definition.result_type, *[each.dtype for each in definition.parameters]]
     number, defect = 0, None
     if language not in _SHAPES or ScalarType.BOOL in types or len(lines) > MAX_LINES:
@@ -77,8 +77,8 @@ def checked_text(definition: Definition, language: str, text: str) -> str:
         defect = "it has another language, operands or size", fix
     while defect is None and number < len(lines):
         number += 1
-        defect = _defect(language, lines[number - 1], definition, made) if lines[number - 1] else None
-    if defect is None and "out" not in made:
+        defect = _defect(language, lines[number - 1], definition, set_names) if lines[number - 1] else None
+    if defect is None and "out" not in set_names:
         defect = "nothing gives {out} a value", "end with an instruction whose result is {out}."
     if defect is not None:
         problem = f"line {number} of the {shown(language)} text of `{definition.id}`: {defect[0]}"
@@ -94,11 +94,11 @@ def native_lines(text: str) -> tuple[tuple[str | NativePlace, ...], ...]:
 
 def _parts(line: str) -> Iterator[str | NativePlace]:
     end = 0
-    for found in _PLACE.finditer(line):
-        if found.start() > end:
-            yield line[end : found.start()]
-        end = found.end()
-        out, constant, number, name, dtype, kind, value = found.groups()
+    for place in _PLACE.finditer(line):
+        if place.start() > end:
+            yield line[end : place.start()]
+        end = place.end()
+        out, constant, number, name, dtype, kind, value = place.groups()
         if kind is not None:
             yield NativePlace("t" if value is None else "c", "", SCALAR_BY_TEXT[kind], int(value or 0))
         else:  # what is an operand or the result has the type of that
@@ -106,8 +106,8 @@ def _parts(line: str) -> Iterator[str | NativePlace]:
     yield line[end:]
 
 
-def _defect(language: str, line: str, definition: Definition, made: set[str]) -> tuple[str, str] | None:
-    """Returns what is wrong with a line, and how to mend it; adds what it makes to ``made``."""
+def _defect(language: str, line: str, definition: Definition, set_names: set[str]) -> tuple[str, str] | None:
+    """Returns what is wrong with a line, and how to mend it; adds what it makes to ``set_names``."""
     parts, count = list(_parts(line)), len(definition.parameters)
     shape = "".join([part if isinstance(part, str) else _MARKS[part.kind] for part in parts])
     if not (line.isascii() and line.isprintable() and len(line) <= 160 and _SHAPES[language].fullmatch(shape)):
@@ -122,11 +122,11 @@ def _defect(language: str, line: str, definition: Definition, made: set[str]) ->
             return f"there is no operand {name}", f"it has {count}, counted from 0."
         if place.kind == "i" and not definition.parameters[int(name)].is_attribute:
             return f"operand {name} is no attribute", f"write {{{name}}}, or make its parameter an attribute."
-        if place.kind == "v" and not is_operand and name not in made:
+        if place.kind == "v" and not is_operand and name not in set_names:
             return f"{{{name}}} is read before it has a value", "write the instruction that makes it first."
     if language == "llvm" and re.match("\x01 = (?:[la]?sh[lr]) ", shape) and read[-1].number >= read[0].dtype.bits:
         return "a shift by the width or more has no value", "shift by less."
     if target.name.isdigit():
         return f"operand {target.name} is assigned", "write the result to {out} or to a register {name:u32}."
-    made.add(target.name)
+    set_names.add(target.name)
     return None

@@ -141,16 +141,16 @@ class Operation:
 
     def lowering(self, backend: str) -> Lowering | None:
         """Returns the lowering for a backend, if it was written for the definition that the operation has."""
-        found = self.lowerings.get(backend)
-        if found is None or self.definition is None or found.definition != self.definition.digest:
+        lowering = self.lowerings.get(backend)
+        if lowering is None or self.definition is None or lowering.definition != self.definition.digest:
             return None
-        return found
+        return lowering
 
 
 def _is_of_type(lowering: Lowering, definition: Definition) -> bool:
-    found = lowering.definitions[-1]
-    types, wanted = ([(each.dtype, each.is_attribute) for each in made.parameters] for made in (found, definition))
-    return found.id == definition.id and types == wanted and found.result_type is definition.result_type
+    called = lowering.definitions[-1]
+    types, wanted = ([(each.dtype, each.is_attribute) for each in other.parameters] for other in (called, definition))
+    return called.id == definition.id and types == wanted and called.result_type is definition.result_type
 
 
 @frozen

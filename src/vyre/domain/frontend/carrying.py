@@ -49,23 +49,23 @@ class Carried(ABC):
 class _Back:
     """The way from a carrier back to its object, which another process makes first."""
 
-    __slots__ = ("made", "remaking")
+    __slots__ = ("original", "remaking")
 
     def __init__(self, original: object, remaking: Remaking | None = None) -> None:
-        self.made, self.remaking = original, remaking
+        self.original, self.remaking = original, remaking
 
     def __reduce__(self) -> tuple[type[_Back], tuple[None, Remaking]]:
-        assert isinstance(self.made, Carried)
-        return _Back, (None, self.made._remaking())
+        assert isinstance(self.original, Carried)
+        return _Back, (None, self.original._remaking())
 
 
 def _restored(function: FunctionType) -> object:
     back: _Back = function.__dict__["back"]
-    if back.remaking is not None and back.made is None:
+    if back.remaking is not None and back.original is None:
         make, arguments = back.remaking
         function.__qualname__ = function.__qualname__.removesuffix(".carrier")
-        back.made = make(function, *arguments)
-    return back.made
+        back.original = make(function, *arguments)
+    return back.original
 
 
 def names_in(source: Source, function: FunctionType, local_names: Mapping[str, Any]) -> dict[str, Any]:

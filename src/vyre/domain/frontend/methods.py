@@ -102,12 +102,10 @@ def _atomic(k: Lowering, array: Array, name: str, node: ast.Call) -> Operand:
 
 def _ordering(k: Lowering, node: ast.Call) -> Ordering:
     for keyword in node.keywords:
-        if keyword.arg == "ordering":
+        if keyword.arg == "value":
             operand = expression(k, keyword.value)
-            ordering = getattr(operand, "value", None)
-            if isinstance(ordering, Ordering):
-                return ordering
-            k.fail(
-                node, f"ordering={shown(ordering)} is no memory ordering", "give one, such as vyre.Ordering.RELAXED."
-            )
+            value = getattr(operand, "value", None)
+            if isinstance(value, Ordering):
+                return value
+            k.fail(node, f"value={shown(value)} is no memory value", "give one, such as vyre.Ordering.RELAXED.")
     return Ordering.SEQ_CST

@@ -88,7 +88,7 @@ def names_of(function: ast.FunctionDef, parameters: frozenset[str]) -> Names:
     visitor = _Mentions()
     visitor.body(function.body)
     names = Names(bodies=visitor.numbers)
-    for name, mentions in visitor.found.items():
+    for name, mentions in visitor.mentions.items():
         binds = [mention for mention in mentions if mention.use is not _READ]
         if not binds:
             continue
@@ -187,7 +187,7 @@ class _Mentions:
     """Collects the mentions of names, in the order in which they are evaluated."""
 
     def __init__(self) -> None:
-        self.found: dict[str, list[Mention]] = {}
+        self.mentions: dict[str, list[Mention]] = {}
         self.numbers: dict[int, int] = {}
         self.loop_bodies: dict[int, int] = {}
         self._place: Place = ()
@@ -218,9 +218,9 @@ class _Mentions:
 
     def _note(self, name: str, use: Use, node: ast.AST) -> None:
         mention = Mention(use, self._place, node)
-        known = self.found.get(name)
+        known = self.mentions.get(name)
         if known is None:
-            self.found[name] = [mention]
+            self.mentions[name] = [mention]
         else:
             known.append(mention)
 

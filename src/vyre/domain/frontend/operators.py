@@ -61,10 +61,10 @@ def literal(k: Lowering, number: Constant, dtype: ScalarType, node: ast.AST) -> 
     except (ValueError, OverflowError) as error:
         message, _, fix = str(error).partition(" Fix: ")
         k.fail(node, message.removesuffix("."), fix or f"use a number that fits {dtype.text}.")
-    literal_ = Literal(dtype, bits, loc=k.loc(node))
-    if dtype.is_float and literal_.value in _INFINITIES and value not in _INFINITIES:
+    expr = Literal(dtype, bits, loc=k.loc(node))
+    if dtype.is_float and expr.value in _INFINITIES and value not in _INFINITIES:
         k.fail(node, f"{shown(value)} overflows {dtype.text}", "use a smaller number, or f64.")
-    return Scalar(literal_, dtype)
+    return Scalar(expr, dtype)
 
 
 def standalone(k: Lowering, number: Constant, node: ast.AST) -> Scalar:

@@ -77,20 +77,20 @@ class Source:
 class Places:
     """The syntax at the locations of a program, each of which is an object of its own."""
 
-    __slots__ = ("_found",)
+    __slots__ = ("_nodes",)
 
     def __init__(self) -> None:
-        self._found: dict[int, tuple[SourceLocation, Source, ast.AST]] = {}
+        self._nodes: dict[int, tuple[SourceLocation, Source, ast.AST]] = {}
 
     def copied(self, place: SourceLocation, source: Source, node: ast.AST) -> SourceLocation:
         """Returns a location of its own for a node, which is remembered."""
         copy = replace(place)
-        self._found[id(copy)] = copy, source, node
+        self._nodes[id(copy)] = copy, source, node
         return copy
 
     def excerpt(self, place: SourceLocation | None) -> str:
         """Returns the line of a location with the node underlined; nothing for an unknown one."""
-        known = self._found.get(id(place))
+        known = self._nodes.get(id(place))
         return "" if known is None else known[1].excerpt(known[2])
 
 

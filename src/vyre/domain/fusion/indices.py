@@ -81,7 +81,7 @@ class Indices(Survey):
         self._lengths = lengths
         self._parameters = parameters
         self._grid = grid
-        self._held = program  # keeps the nodes alive, which are known by their identities
+        self._program = program  # keeps the nodes alive, which are known by their identities
         super().__init__(program, program.workgroup_size, frozenset(), same_length=False, grid=grid)
         self._uniform = self.result.uniform
         self._digits = self._digits_of(program.workgroup_size)
@@ -226,7 +226,7 @@ class Indices(Survey):
         if not self.is_settled(value):
             return False
         below = _common(limits)
-        size = self._held.workgroup_size
+        size = self._program.workgroup_size
         whole, groups, locals_ = [0, 0, 0], [0, 0, 0], [0, 0, 0]
         by_kind = {IdKind.GLOBAL: whole, IdKind.GROUP: groups, IdKind.LOCAL: locals_}
         lanes = [groups_ * lanes_ for groups_, lanes_ in zip(self._grid, size, strict=True)]
@@ -254,7 +254,7 @@ class Indices(Survey):
         """Returns k if the number is in ``k * group .. k * group + k - 1`` for every lane of a one-dimensional grid."""
         if self._grid[1] * self._grid[2] != 1:
             return None
-        size = self._held.workgroup_size
+        size = self._program.workgroup_size
         per_group, of_local, low, high = 0, 0, value.constant, value.constant
         if value.constant >= _HALF:
             low = high = value.constant - _ALL

@@ -27,7 +27,7 @@ def branches(stmt: If | Switch) -> list[Branch]:
     if isinstance(stmt, Switch):
         return [Branch(body, number) for number, body in enumerate(bodies(stmt))]
     links, otherwise = if_chain(stmt)
-    branches_ = [Branch(stmt.then, 0)]
-    branches_ += [Branch(link.then, 2 * number, link) for number, link in enumerate(links) if number]
-    branches_.append(Branch(otherwise, 2 * len(links) - 1))
-    return branches_
+    listed = [Branch(stmt.then, 0)]
+    listed += [Branch(link.then, 2 * number, link) for number, link in enumerate(links) if number]
+    listed.append(Branch(otherwise, 2 * len(links) - 1))
+    return listed

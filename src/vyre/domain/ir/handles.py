@@ -193,12 +193,11 @@ class BufferHandle(Atomics[Operand]):
         return Value(BufferLength(self.name, loc=caller_location()), _U32, {self._origin: NEVER_STALE})
 
     def __getitem__(self, index: Operand) -> Value:
-        place = self._index(index)
-        check_in_scope(place)
+        element = self._index(index)
+        check_in_scope(element)
         stamp = self._recorder.clock if self._origin.mutable else NEVER_STALE
-        return Value(
-            Load(self.name, place.expr, loc=caller_location()), self._dtype, {**place.reads, self._origin: stamp}
-        )
+        load = Load(self.name, element.expr, loc=caller_location())
+        return Value(load, self._dtype, {**element.reads, self._origin: stamp})
 
     def __setitem__(self, index: Operand, value: Operand) -> None:
         if not self._buffer.is_writable:

@@ -35,11 +35,11 @@ class Rebinding(NamedTuple):
 class Bindings:
     """The values of the names of one frame when a block starts."""
 
-    __slots__ = ("_code", "_held")
+    __slots__ = ("_code", "_values")
 
     def __init__(self, frame: FrameType) -> None:
         self._code: CodeType = frame.f_code
-        self._held: Mapping[str, object] = {
+        self._values: Mapping[str, object] = {
             name: value
             for name, value in frame.f_locals.items()
             if isinstance(value, Value | ForeignBufferUse | int | float) or is_numpy(value)
@@ -53,7 +53,7 @@ class Bindings:
         if frame.f_code is not self._code:
             return None
         now = frame.f_locals
-        for name, value in self._held.items():
+        for name, value in self._values.items():
             new = now.get(name, value)
             if new is not value and _is_lost(value, new) and (rebinding := _read_later(frame, name)):
                 return rebinding

@@ -285,10 +285,10 @@ def nested(stmt: Stmt, depth: int) -> tuple[tuple[Body, int], ...]:
 
     The next link of a chain of ``else if`` is no deeper than the first one.
     """
-    bodies_ = bodies(stmt)
+    inner = bodies(stmt)
     if type(stmt) is If and is_chained(stmt.otherwise):
-        return (bodies_[0], depth + 1), (bodies_[1], depth)
-    return tuple((body, depth + 1) for body in bodies_)
+        return (inner[0], depth + 1), (inner[1], depth)
+    return tuple((body, depth + 1) for body in inner)
 
 
 def is_chained(otherwise: Body) -> bool:

@@ -77,20 +77,20 @@ class _Branches(Rewriter):
                     break
                 self.out[before:] = [stmt]
         self._known.forget(mark)
-        made, self.out = [stmt for stmt in self.out if stmt is not None], around
-        return same_statements(body, made)
+        rewritten, self.out = [stmt for stmt in self.out if stmt is not None], around
+        return same_statements(body, rewritten)
 
     def _guarded(self, body: ir.Body, *conditions: tuple[Value, bool]) -> ir.Body:
         """Returns a body rewritten under conditions."""
         mark = self._known.mark
         for condition, truth in conditions:
             self._known.learn(condition, truth)
-        made = self.body(body)
+        rewritten = self.body(body)
         self._known.forget(mark)
-        return made
+        return rewritten
 
     def visit_loop(self, stmt: ir.Loop) -> None:
-        made = self.legal(stmt, self.operands(stmt))
+        loop = self.legal(stmt, self.operands(stmt))
         start, stop, step = (self._table.of(bound) for bound in (stmt.start, stmt.stop, stmt.step))
         counter = self._table.locals[stmt.var]
         facts = []
@@ -98,7 +98,7 @@ class _Branches(Rewriter):
             facts = [(self._table.less_than(counter, stop), True), (self._table.less_than(counter, start), False)]
         elif step.high <= 0:
             facts = [(self._table.less_than(stop, counter), True), (self._table.less_than(start, counter), False)]
-        self.out.append(with_body(made, self._guarded(stmt.body, *facts)))
+        self.out.append(with_body(loop, self._guarded(stmt.body, *facts)))
 
     # ---- chains
     def visit_if(self, stmt: ir.If) -> None:
@@ -118,21 +118,21 @@ class _Branches(Rewriter):
             value = self._table.of(link.condition)
             done.append((link, self.expression(link.condition), self._guarded(link.then, (value, True))))
             self._known.learn(value, False)
-        made = self.body(last) if otherwise is None else otherwise
+        branch = self.body(last) if otherwise is None else otherwise
         self._known.forget(mark)
         for link, condition, then in reversed(done):
-            made = self._joined(link, condition, then, made)
+            branch = self._joined(link, condition, then, branch)
         if len(done) == 1:
-            self._learn_from_ends(done[0][0], done[0][2], made)
-        self.out += made
+            self._learn_from_ends(done[0][0], done[0][2], branch)
+        self.out += branch
 
-    def _learn_from_ends(self, link: ir.If, then: ir.Body, made: ir.Body) -> None:
+    def _learn_from_ends(self, link: ir.If, then: ir.Body, rest: ir.Body) -> None:
         """Learns what holds behind an ``if`` of which one branch never reaches its end."""
-        if len(made) == 1 and type(made[0]) is ir.If:
+        if len(rest) == 1 and type(rest[0]) is ir.If:
             value = self._table.of(link.condition)
             if _always_ends(then):
                 self._known.learn(value, False)
-            elif made[0].then is then and _always_ends(made[0].otherwise):
+            elif rest[0].then is then and _always_ends(rest[0].otherwise):
                 self._known.learn(value, True)
 
     def _joined(self, link: ir.If, condition: ir.Expr, then: ir.Body, otherwise: ir.Body) -> ir.Body:
@@ -149,9 +149,9 @@ class _Branches(Rewriter):
             self.counts["equal arms"] += 1
             return then
         if is_pure:
-            made = self._merged(link, condition, then, otherwise)
-            if made is not None:
-                return made
+            merged = self._merged(link, condition, then, otherwise)
+            if merged is not None:
+                return merged
         return (linked(link, condition, then, otherwise),)
 
     def _merged(self, link: ir.If, condition: ir.Expr, then: ir.Body, otherwise: ir.Body) -> ir.Body | None:
@@ -201,7 +201,7 @@ class _Branches(Rewriter):
         elif low == high:
             self.counts["decided"] += 1
             return self.body(_chosen(stmt, low))
-        made = self.operands(stmt)
+        switch = self.operands(stmt)
         arms = []
         for arm in stmt.arms:
             labels = tuple([label for label in arm.labels if low <= label.value <= high])
@@ -216,8 +216,8 @@ class _Branches(Rewriter):
             return default
         is_same = len(arms) == len(stmt.arms) and all(map(is_, arms, stmt.arms))
         if is_same and default is stmt.default:
-            return (made,)
-        return (replace(made, arms=tuple(arms), default=default),)
+            return (switch,)
+        return (replace(switch, arms=tuple(arms), default=default),)
 
     def _arm_under(self, arm: ir.Arm, selector: Value, labels: tuple[ir.Literal, ...]) -> ir.Arm:
         facts = []

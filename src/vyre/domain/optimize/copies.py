@@ -51,10 +51,10 @@ class _Copies(FlowRewriter):
     # ---- scopes
     def body(self, body: ir.Body) -> ir.Body:
         mark = len(self._declared)
-        made = super().body(body)
+        rewritten = super().body(body)
         self._visible.difference_update(self._declared[mark:])
         del self._declared[mark:]
-        return made
+        return rewritten
 
     def _declare(self, name: str) -> None:
         self._visible.add(name)
@@ -64,10 +64,10 @@ class _Copies(FlowRewriter):
         if isinstance(stmt, ir.Loop):
             self._visible.add(stmt.var)
             self._types.declare(stmt.var, self._types.of(stmt.start))
-        made = self.body(stmt.body)
+        rewritten = self.body(stmt.body)
         if isinstance(stmt, ir.Loop):
             self._visible.discard(stmt.var)
-        return made
+        return rewritten
 
     def visit_grid_loop(self, stmt: ir.GridLoop) -> None:
         super().visit_grid_loop(stmt)
@@ -76,20 +76,20 @@ class _Copies(FlowRewriter):
 
     # ---- copies
     def visit_let(self, stmt: ir.Let) -> None:
-        made = self.operands(stmt)
-        self.out.append(made)
+        let = self.operands(stmt)
+        self.out.append(let)
         self._declare(stmt.name)
-        self._types.declare(stmt.name, self._types.of(made.value))
-        self._remember(stmt.name, made.value)
+        self._types.declare(stmt.name, self._types.of(let.value))
+        self._remember(stmt.name, let.value)
 
     def visit_assign(self, stmt: ir.Assign) -> None:
-        made = self.operands(stmt)
-        if type(made.value) is ir.Var and made.value.name == stmt.name:
+        assign = self.operands(stmt)
+        if type(assign.value) is ir.Var and assign.value.name == stmt.name:
             self.counts["self_assigned"] += 1
             return
-        self.out.append(made)
+        self.out.append(assign)
         self.touch(stmt.name)
-        self._remember(stmt.name, made.value)
+        self._remember(stmt.name, assign.value)
 
     def _remember(self, name: str, value: ir.Expr) -> None:
         if type(value) is ir.Cast:
@@ -106,11 +106,11 @@ class _Copies(FlowRewriter):
 
     def _is_copy(self, value: ir.Cast) -> bool:
         """Returns whether a conversion keeps all bits of a leaf, and the program has room for copies of it."""
-        source, made = value.operand, value.dtype
-        if type(source) not in _STEADY or type(source) is ir.Cast or not made.is_integer:
+        source, target = value.operand, value.dtype
+        if type(source) not in _STEADY or type(source) is ir.Cast or not target.is_integer:
             return False
-        given = self._types.of(source)
-        if not given.is_integer or given.bits != made.bits:
+        dtype = self._types.of(source)
+        if not dtype.is_integer or dtype.bits != target.bits:
             return False
         if self._may_grow is None:
             self._may_grow = has_room(self.source)
@@ -120,10 +120,10 @@ class _Copies(FlowRewriter):
         if not self._copies:
             return expr
         self._has_grown = False
-        made = rebuilt(expr, self._resolved, {})
-        if self._has_grown and measure(made, {}, MAX_PROGRAM_NODES)[0] > MAX_EXPRESSION_DEPTH:
+        rewritten = rebuilt(expr, self._resolved, {})
+        if self._has_grown and measure(rewritten, {}, MAX_PROGRAM_NODES)[0] > MAX_EXPRESSION_DEPTH:
             return expr
-        return made
+        return rewritten
 
     def _resolved(self, node: ir.Expr) -> ir.Expr:
         if type(node) is not ir.Var:

@@ -35,8 +35,8 @@ def remove_dead_code(program: Program, counts: Counts) -> Program:
     unique = with_unique_locals(program)
     body = reached(unique.body, counts)
     live = _Liveness(replace(unique, body=body) if body is not unique.body else unique, counts)
-    made = live.body(body)
-    return program if made is unique.body else replace(unique, body=made)
+    remaining = live.body(body)
+    return program if remaining is unique.body else replace(unique, body=remaining)
 
 
 DEAD_CODE: Final = Pass("dead_code", 1, remove_dead_code)
@@ -61,20 +61,20 @@ class _Reads:
         known = self._known
         for node in operands_first(root, known):
             if type(node) in ir.LEAVES:
-                found = self.locals.get(node.name, 0) if type(node) is ir.Var else 0
+                read = self.locals.get(node.name, 0) if type(node) is ir.Var else 0
             else:
-                found = self.buffers[node.buffer] if type(node) is ir.Load else 0
+                read = self.buffers[node.buffer] if type(node) is ir.Load else 0
                 for operand in ir.children(node):
-                    found |= known[id(operand)]
-            known[id(node)] = found
+                    read |= known[id(operand)]
+            known[id(node)] = read
         return known[id(root)]
 
     def of_statement(self, stmt: ir.Stmt) -> int:
         """Returns what the operands of a statement read."""
-        found = 0
+        read = 0
         for expr in ir.OPERANDS[type(stmt)](stmt):
-            found |= self.of(expr)
-        return found
+            read |= self.of(expr)
+        return read
 
 
 class _Liveness:
@@ -107,21 +107,21 @@ class _Liveness:
 
     # ---- reads
     def _of_body(self, body: ir.Body) -> int:
-        found = 0
+        read = 0
         for stmt in body:
             if isinstance(stmt, ir.If):
                 links, last = ir.if_chain(stmt)
                 for link in links:
-                    found |= self._reads.of(link.condition) | self._of_body(link.then)
-                found |= self._of_body(last)
+                    read |= self._reads.of(link.condition) | self._of_body(link.then)
+                read |= self._of_body(last)
                 continue
             inside = 0
             for inner in ir.bodies(stmt):
                 inside |= self._of_body(inner)
             if isinstance(stmt, ir.Loop | ir.GridLoop):
                 self._in_loops[id(stmt)] = inside
-            found |= inside | self._reads.of_statement(stmt)
-        return found
+            read |= inside | self._reads.of_statement(stmt)
+        return read
 
     def _is_pure(self, *exprs: ir.Expr) -> bool:
         return not self._impure or not any(id(expr) in self._impure for expr in exprs)
@@ -160,16 +160,16 @@ class _Liveness:
         around, self._out = self._out, []
         for stmt in reversed(body):
             _RULES.get(type(stmt), _Liveness._effect)(self, stmt)
-        made, self._out = self._out, around
-        return same_statements(body, made[::-1])
+        remaining, self._out = self._out, around
+        return same_statements(body, remaining[::-1])
 
     def _apart(self, body: ir.Body, live: int) -> ir.Body:
         """Returns what is left of a body that lanes may skip or repeat."""
         self._live = live
         self._overwritten = {}
-        made = self.body(body)
+        remaining = self.body(body)
         self._overwritten = {}
-        return made
+        return remaining
 
     # ---- statements
     def _effect(self, stmt: ir.Stmt) -> None:
@@ -281,14 +281,14 @@ class _Liveness:
             arms.append(self._apart(arm.body, behind))
             before |= self._live
         self._live = before
-        found = [(arm, body) for arm, body in zip(stmt.arms, reversed(arms), strict=True) if body or default]
-        if not found and not default and self._is_pure(stmt.selector):
+        kept = [(arm, body) for arm, body in zip(stmt.arms, reversed(arms), strict=True) if body or default]
+        if not kept and not default and self._is_pure(stmt.selector):
             self._counts["empty"] += 1
             return
         self._read(stmt.selector)
-        changed = default is not stmt.default or any(body is not arm.body for arm, body in found)
-        if changed or len(found) < len(stmt.arms):
-            new = tuple([ir.Arm(arm.labels, body, loc=arm.loc) for arm, body in found])
+        changed = default is not stmt.default or any(body is not arm.body for arm, body in kept)
+        if changed or len(kept) < len(stmt.arms):
+            new = tuple([ir.Arm(arm.labels, body, loc=arm.loc) for arm, body in kept])
             stmt = ir.Switch(stmt.selector, new, default, loc=stmt.loc)
         self._out.append(stmt)
 

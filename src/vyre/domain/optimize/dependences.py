@@ -37,8 +37,8 @@ _CONSTANT: Final[frozenset[type]] = (LEAVES - {Var}) | {type(None)}
 def _union(a: frozenset[Key] | None, b: frozenset[Key] | None) -> frozenset[Key] | None:
     if a is None or b is None:
         return None
-    made = a | b
-    return made if len(made) <= _MOST else None
+    joined = a | b
+    return joined if len(joined) <= _MOST else None
 
 
 class DependenceFacts:
@@ -63,11 +63,11 @@ class DependenceFacts:
         if kind in LEAVES:
             if kind is not Var or expr.name not in self.assigned:  # type: ignore[union-attr]
                 return _LEAF
-            found = Dependences(frozenset((expr.name,)), 0, False)  # type: ignore[union-attr]
+            facts = Dependences(frozenset((expr.name,)), 0, False)  # type: ignore[union-attr]
         else:
-            found = self._found(expr)
-        self._known[id(expr)] = expr, found
-        return found
+            facts = self._found(expr)
+        self._known[id(expr)] = expr, facts
+        return facts
 
     def _found(self, expr: Expr) -> Dependences:
         changing: frozenset[Key] | None = _NOTHING
@@ -93,14 +93,14 @@ class DependenceFacts:
 
     def memory(self, buffer: str) -> frozenset[Key]:
         """Returns the changes on which an element of a buffer depends; none if the program does not write it."""
-        found = self._memory.get(buffer)
-        if found is None:
-            found = _NOTHING
+        keys = self._memory.get(buffer)
+        if keys is None:
+            keys = _NOTHING
             if buffer in self._written:
                 private = self._buffers[buffer].is_private
-                found = frozenset(((buffer,),)) if private else frozenset(((buffer,), FENCE))
-            self._memory[buffer] = found
-        return found
+                keys = frozenset(((buffer,),)) if private else frozenset(((buffer,), FENCE))
+            self._memory[buffer] = keys
+        return keys
 
 
 def written_buffers(program: Program) -> frozenset[str]:

@@ -29,8 +29,8 @@ def keep_stated_laws(program: Program, laws: tuple[Law, ...]) -> None:
 
 def stated_laws(program: Program) -> tuple[Law, ...]:
     """Returns the laws that are kept with a program, which nobody may have checked."""
-    found = program._cache.get(_STATED, ())
-    return found if isinstance(found, tuple) else ()
+    laws = program._cache.get(_STATED, ())
+    return laws if isinstance(laws, tuple) else ()
 
 
 def checked_laws(program: Program) -> tuple[Law, ...]:

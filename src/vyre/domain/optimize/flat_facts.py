@@ -55,8 +55,8 @@ def _among(keys: npt.NDArray[np.uint64], known: npt.NDArray[np.uint64]) -> npt.N
     import numpy as np
 
     place = np.minimum(np.searchsorted(known, keys), max(0, len(known) - 1))
-    found: npt.NDArray[np.bool_] = known[place] == keys
-    return found
+    is_known: npt.NDArray[np.bool_] = known[place] == keys
+    return is_known
 
 
 def grouped(key: Column, item: Column, groups: int) -> Lists:
@@ -74,17 +74,17 @@ def innermost_loops(flat: FlatProgram) -> Column:
     """Returns the innermost loop around each row; of a loop and its ``END`` the one around them."""
     import numpy as np
 
-    made = [NONE] * flat.rows
+    innermost = [NONE] * flat.rows
     loops: list[int] = []
     for row, kind in enumerate(flat.row_kind.tolist()):
         is_end = kind == Row.END and flat.row_kind[flat.links.opener[row]] in (Row.LOOP, Row.GRID_LOOP)
         if is_end:
             loops.pop()
         if loops:
-            made[row] = loops[-1]
+            innermost[row] = loops[-1]
         if kind in (Row.LOOP, Row.GRID_LOOP):
             loops.append(row)
-    return np.array(made, np.uint32)
+    return np.array(innermost, np.uint32)
 
 
 def levels(flat: FlatProgram) -> Lists:
@@ -130,9 +130,9 @@ def is_impure(flat: FlatProgram, used: Uses) -> npt.NDArray[np.bool_]:
     """Returns of each row whether it evaluates an atomic or a subgroup operation."""
     import numpy as np
 
-    found = np.zeros(flat.rows, np.bool_)
-    found[used.row[np.isin(flat.node_kind[used.node], _IMPURE)]] = True
-    return found
+    impure = np.zeros(flat.rows, np.bool_)
+    impure[used.row[np.isin(flat.node_kind[used.node], _IMPURE)]] = True
+    return impure
 
 
 VAR: Final = NODE_KINDS[Var]

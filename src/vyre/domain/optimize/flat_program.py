@@ -155,7 +155,7 @@ def flatten(program: Program) -> FlatProgram:
     rows.add(Row.END, None)
     names = _Names(program)
     nodes = _Nodes(names)
-    roots = [[nodes.number(root) for root in found] for found in rows.roots]
+    roots = [[nodes.number(root) for root in listed] for listed in rows.roots]
     return FlatProgram(
         program,
         np.array(nodes.kind, np.uint32),

@@ -90,13 +90,13 @@ class FlowRewriter(Rewriter):
 
     def branch(self, body: ir.Body) -> ir.Body:
         mark = len(self._log)
-        made = self.body(body)
+        rewritten = self.body(body)
         changed = self._joined[-1]
         for key, old in reversed(self._log[mark:]):
             self.times[key] = old
             changed[key] = None
         del self._log[mark:]
-        return made
+        return rewritten
 
     def end_branches(self) -> None:
         for key in self._joined.pop():
@@ -110,11 +110,11 @@ class FlowRewriter(Rewriter):
         for key in changed:
             self.touch(key)
         mark = len(self._log)
-        made = self.loop_body(stmt)
+        rewritten = self.loop_body(stmt)
         del self._log[mark:]
         for key in changed:
             self.touch(key)
-        return made
+        return rewritten
 
     def loop_body(self, stmt: ir.Loop | ir.GridLoop) -> ir.Body:
         """Returns what the body of a loop becomes, whose changes have been noted."""
@@ -132,9 +132,9 @@ class FlowRewriter(Rewriter):
             self.touch(key)
 
     def link(self, link: ir.If) -> ir.Expr:
-        made = super().link(link)
+        condition = super().link(link)
         self.evaluated(link)
-        return made
+        return condition
 
 
 def changed_by(stmt: ir.Stmt) -> Key:

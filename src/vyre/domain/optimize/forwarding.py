@@ -58,10 +58,10 @@ def _literal_accesses(program: Program) -> _Accesses:
     private = {b.name: b for b in program.buffers if b.access is Access.PRIVATE and type(b.element) is ScalarType}
     elements: dict[str, set[int]] = {name: set() for name in private}
     users: dict[str, set[int]] = {name: set() for name in private}
-    found: dict[int, frozenset[str]] = {}
+    loaded: dict[int, frozenset[str]] = {}
     for stmt in ir.walk_statements(program.body) if private else ():
         for root in ir.operands(stmt):
-            for name in _loaded(root, found, private, elements):
+            for name in _loaded(root, loaded, private, elements):
                 users[name].add(id(stmt))
         if type(stmt) is ir.Store and stmt.buffer in private:
             users[stmt.buffer].add(id(stmt))
@@ -73,17 +73,17 @@ def _literal_accesses(program: Program) -> _Accesses:
 
 
 def _loaded(
-    root: ir.Expr, found: dict[int, frozenset[str]], private: dict[str, Buffer], elements: dict[str, set[int]]
+    root: ir.Expr, loaded: dict[int, frozenset[str]], private: dict[str, Buffer], elements: dict[str, set[int]]
 ) -> frozenset[str]:
     """Returns the private buffers from which an expression loads; notes the elements of each load once."""
-    for node in operands_first(root, found):
+    for node in operands_first(root, loaded):
         parts = () if type(node) in ir.LEAVES else ir.children(node)
-        names = frozenset[str]().union(*[found[id(part)] for part in parts]) if parts else frozenset[str]()
+        names = frozenset[str]().union(*[loaded[id(part)] for part in parts]) if parts else frozenset[str]()
         if type(node) is ir.Load and node.buffer in private:
             names |= {node.buffer}
             _note_element(private[node.buffer], node.index, elements)
-        found[id(node)] = names
-    return found[id(root)]
+        loaded[id(node)] = names
+    return loaded[id(root)]
 
 
 def _note_element(buffer: Buffer, index: ir.Expr, elements: dict[str, set[int]]) -> None:
@@ -236,26 +236,26 @@ class _Forwarding(Rewriter):
 
     def _written_below(self, body: ir.Body) -> dict[int, frozenset[str]]:
         """Returns the buffers that statements, or what is below them, may change or let other lanes change."""
-        found: dict[int, frozenset[str]] = {}
+        written: dict[int, frozenset[str]] = {}
         none = frozenset[str]()
         for stmt in reversed(list(ir.walk_statements(body))):
             names = self._written_by(stmt)
             for inner in ir.bodies(stmt):
                 for nested in inner:
-                    names |= found.get(id(nested), none)
+                    names |= written.get(id(nested), none)
             if names:
-                found[id(stmt)] = names
-        return found
+                written[id(stmt)] = names
+        return written
 
     def _written_by(self, stmt: ir.Stmt) -> frozenset[str]:
         if isinstance(stmt, ir.GridLoop):
             return frozenset(self._near)
-        found = self._shared if isinstance(stmt, ir.Barrier | ir.AsyncWait) else frozenset()
+        written = self._shared if isinstance(stmt, ir.Barrier | ir.AsyncWait) else frozenset()
         if type(stmt) is ir.Store and stmt.buffer in self._near:
-            found |= {stmt.buffer}
+            written |= {stmt.buffer}
         if any(id(root) in self._atomic for root in ir.operands(stmt)):
-            found |= self._shared
-        return found
+            written |= self._shared
+        return written
 
     # ---- what is known
     def _forget(self, names: Iterable[str]) -> None:
@@ -265,10 +265,10 @@ class _Forwarding(Rewriter):
 
     def body(self, body: ir.Body) -> ir.Body:
         around = {name: dict(known) for name, known in self._known.items()}
-        made = super().body(body)
+        rewritten = super().body(body)
         self._known = around
         self._made = {}
-        return made
+        return rewritten
 
     def begin_branches(self) -> None:
         self._forget(self._written.get(id(self.current), ()))
@@ -291,13 +291,13 @@ class _Forwarding(Rewriter):
         if type(old) is not ir.Load or old.buffer not in self._known:
             return new
         index = self._table.of(old.index)
-        found = self._known[old.buffer].get(index.number)
-        if found is None or not index.stable:
+        stored = self._known[old.buffer].get(index.number)
+        if stored is None or not index.stable:
             return new
         self.counts["forwarded"] += 1
-        if found.slot is not None:
-            self._declare(old.buffer, found)
-        return _stored(element_of(self._near[old.buffer]), found.value)
+        if stored.slot is not None:
+            self._declare(old.buffer, stored)
+        return _stored(element_of(self._near[old.buffer]), stored.value)
 
     def _declare(self, buffer: str, known: _Known) -> None:
         """Declares a local for the value of a store, and lets the store take it from there."""
@@ -320,13 +320,13 @@ class _Forwarding(Rewriter):
             self._forget(self._written.get(id(stmt), ()))
             return
         assert type(stmt) is ir.Store
-        made = self.out[-1]
-        assert type(made) is ir.Store
+        store = self.out[-1]
+        assert type(store) is ir.Store
         if id(stmt.value) in self._atomic or id(stmt.index) in self._atomic:
             self._forget(self._shared)
             self._forget((stmt.buffer,))
             return
-        self._note(stmt.buffer, self._table.of(stmt.index), made, slot)
+        self._note(stmt.buffer, self._table.of(stmt.index), store, slot)
 
     def _note(self, buffer: str, index: Value, store: ir.Store, slot: int) -> None:
         """Notes what a store leaves, and forgets what it may overwrite."""
@@ -358,11 +358,11 @@ def _run(program: Program, counts: Counts) -> Program:
     unique = with_unique_locals(program)
     if not any(buffer.access in _NEAR for buffer in unique.buffers):
         return program
-    made = _with_scalars(unique, counts)
-    if any(buffer.access in _NEAR for buffer in made.buffers):
-        body = _Forwarding(made, counts).body(made.body)
-        made = made if body is made.body else replace(made, body=body)
-    return program if made is unique else made
+    rewritten = _with_scalars(unique, counts)
+    if any(buffer.access in _NEAR for buffer in rewritten.buffers):
+        body = _Forwarding(rewritten, counts).body(rewritten.body)
+        rewritten = rewritten if body is rewritten.body else replace(rewritten, body=body)
+    return program if rewritten is unique else rewritten
 
 
 FORWARDING: Final = Pass("forwarding", 1, _run)

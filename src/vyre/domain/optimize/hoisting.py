@@ -48,16 +48,16 @@ def _is_grid_barrier(stmt: ir.Stmt) -> bool:
 
 def _assigned_levels(body: ir.Body) -> dict[str, int]:
     """Returns the number of loops around the innermost assignment to each local that is assigned."""
-    found: dict[str, int] = {}
+    levels: dict[str, int] = {}
     pending: list[tuple[ir.Body, int]] = [(body, 0)]
     while pending:
         statements, level = pending.pop()
         for stmt in statements:
             if type(stmt) is ir.Assign:
-                found[stmt.name] = max(level, found.get(stmt.name, 0))
+                levels[stmt.name] = max(level, levels.get(stmt.name, 0))
             inner = level + (type(stmt) is ir.Loop)
             pending += [(nested, inner) for nested in ir.bodies(stmt)]
-    return found
+    return levels
 
 
 class _Hoisting(Rewriter):
@@ -79,21 +79,21 @@ class _Hoisting(Rewriter):
     # ---- levels
     def _examined(self, root: ir.Expr) -> tuple[int, bool]:
         """Returns the level of an expression, and whether it loads."""
-        found = self._found
-        for node in operands_first(root, found):
+        examined = self._found
+        for node in operands_first(root, examined):
             kind = type(node)
             if kind in ir.LEAVES:
                 level = self._level_of(node.name) if kind is ir.Var else 0  # type: ignore[union-attr]
-                found[id(node)] = (level, False)
+                examined[id(node)] = (level, False)
                 continue
             level, loads = 0, kind is ir.Load and not self._is_leaf(node)
             if kind in ir.IMPURE or (loads and node.buffer not in self._unwritten):  # type: ignore[union-attr]
                 level = _NEVER
             for part in ir.children(node):
-                below, loads_below = found[id(part)]
+                below, loads_below = examined[id(part)]
                 level, loads = max(level, below), loads or loads_below
-            found[id(node)] = (level, loads)
-        return found[id(root)]
+            examined[id(node)] = (level, loads)
+        return examined[id(root)]
 
     def _is_leaf(self, expr: ir.Expr) -> bool:
         """Returns whether an expression costs nothing: it has no operands, or reads a parameter."""
@@ -117,30 +117,30 @@ class _Hoisting(Rewriter):
     def expression(self, expr: ir.Expr) -> ir.Expr:
         if len(self._loops) <= self._floors[-1] or self._is_leaf(expr):
             return expr
-        made = self._made
+        rewritten = self._made
         depth = len(self._loops)
         stack = [expr]
         while stack:
             node = stack[-1]
-            if id(node) in made:
+            if id(node) in rewritten:
                 stack.pop()
                 continue
             kind = type(node)
             if self._is_leaf(node):
-                made[id(node)] = node
+                rewritten[id(node)] = node
                 continue
             target = self._target(node)
             if target < depth:
-                made[id(node)] = self._hoisted(node, target)
+                rewritten[id(node)] = self._hoisted(node, target)
                 continue
             old = ir.CHILDREN[kind](node)
-            waiting = [part for part in old if part is not None and id(part) not in made]
+            waiting = [part for part in old if part is not None and id(part) not in rewritten]
             if waiting:
                 stack += waiting[::-1]
                 continue
-            new = [None if part is None else made[id(part)] for part in old]
-            made[id(node)] = with_operands(node, new)
-        return made[id(expr)]
+            new = [None if part is None else rewritten[id(part)] for part in old]
+            rewritten[id(node)] = with_operands(node, new)
+        return rewritten[id(expr)]
 
     def _hoisted(self, expr: ir.Expr, target: int) -> ir.Expr:
         loop = self._loops[target]
@@ -193,11 +193,11 @@ class _Hoisting(Rewriter):
         if is_fixed:
             self._floors.pop()
         opened = self._loops.pop()
-        made: Any = self.legal(stmt, self.operands(stmt))
+        loop: Any = self.legal(stmt, self.operands(stmt))
         self.out += opened.before
         if body is not stmt.body:
-            made = ir.Loop(made.var, made.start, made.stop, made.step, body, loc=made.loc)
-        self.out.append(made)
+            loop = ir.Loop(loop.var, loop.start, loop.stop, loop.step, body, loc=loop.loc)
+        self.out.append(loop)
 
     def visit_grid_loop(self, stmt: ir.GridLoop) -> None:
         self._levels[stmt.name] = 0

@@ -55,22 +55,22 @@ class _Inlining(FlowRewriter):
 
     def branch(self, body: Body) -> Body:
         around, self._guard = self._guard, self._enter()
-        made = super().branch(body)
+        rewritten = super().branch(body)
         self._guard = around
-        return made
+        return rewritten
 
     def loop_body(self, stmt: Loop | GridLoop) -> Body:
         around = self._guard, self._loop
         self._guard = self._loop = self._enter()
-        made = super().loop_body(stmt)
+        rewritten = super().loop_body(stmt)
         self._guard, self._loop = around
-        return made
+        return rewritten
 
     def link(self, link: If) -> Expr:
         around, self._guard = self._guard, self._enter()
-        made = super().link(link)
+        condition = super().link(link)
         self._guard = around
-        return made
+        return condition
 
     # ---- statements
     def plain(self, stmt: Stmt) -> None:
@@ -81,25 +81,25 @@ class _Inlining(FlowRewriter):
     def visit_let(self, stmt: Let) -> None:
         slot = len(self.out)
         super().visit_let(stmt)
-        made = self.out[slot]
-        assert type(made) is Let
-        if made.name in self._read_once and type(made.value) is not Literal:
-            facts = self._facts.of(made.value)
+        let = self.out[slot]
+        assert type(let) is Let
+        if let.name in self._read_once and type(let.value) is not Literal:
+            facts = self._facts.of(let.value)
             if facts.changing is not None:
-                self._pending[made.name] = _Pending(
-                    made.value, facts, self.out, slot, self.clock, self._guard, self._loop
+                self._pending[let.name] = _Pending(
+                    let.value, facts, self.out, slot, self.clock, self._guard, self._loop
                 )
 
     def expression(self, expr: Expr) -> Expr:
-        made = rebuilt(expr, self._inlined, {})
+        inlined = rebuilt(expr, self._inlined, {})
         taken, self._taken = self._taken, []
-        if self._facts.of(made).height > MAX_EXPRESSION_DEPTH:
+        if self._facts.of(inlined).height > MAX_EXPRESSION_DEPTH:
             return rebuilt(expr, self._kept, {})
         for name in taken:
             pending = self._pending.pop(name)
             pending.out[pending.slot] = None
             self.counts["inlined"] += 1
-        return made
+        return inlined
 
     def _kept(self, node: Expr) -> Expr:
         self._facts.of(node)

@@ -99,9 +99,9 @@ class KnownConditions:
         """Returns the range that an integer is known to be in here."""
         low, high = self._ranges.get(value.number, value.limits)
         if depth and self._ranges and value.parts and not value.is_literal and value.is_integer:
-            found = self._computed(value, depth - 1)
-            if found is not None:
-                low, high = max(low, found[0]), min(high, found[1])
+            computed = self._computed(value, depth - 1)
+            if computed is not None:
+                low, high = max(low, computed[0]), min(high, computed[1])
                 if low > high:  # the lanes that come here are none
                     return value.limits
         return low, high
@@ -113,20 +113,20 @@ class KnownConditions:
             return binary_range(value.op, first.dtype, self.range_of(first, depth), self.range_of(second, depth))
         if value.op is Cast and first.is_integer:
             low, high = LIMITS[value.dtype]
-            found = self.range_of(first, depth)
-            return found if low <= found[0] and found[1] <= high else None
+            limits = self.range_of(first, depth)
+            return limits if low <= limits[0] and limits[1] <= high else None
         return None
 
     def truth(self, condition: Value, depth: int = _DEPTH) -> bool | None:
         """Returns the truth value that a condition has here; None if it is open."""
         if condition.is_literal:
             return condition.low == 1
-        found = self._truths.get(condition.number)
-        if found is not None or not depth:
-            return found
+        truth = self._truths.get(condition.number)
+        if truth is not None or not depth:
+            return truth
         if condition.op is UnaryOp.LOGICAL_NOT:
-            found = self.truth(condition.parts[0], depth - 1)
-            return None if found is None else not found
+            truth = self.truth(condition.parts[0], depth - 1)
+            return None if truth is None else not truth
         if len(condition.parts) != 2:
             return None
         left, right = condition.parts
@@ -146,20 +146,20 @@ class KnownConditions:
         return self._truths.get(value.number)
 
     def _is_less(self, left: Value, right: Value) -> bool | None:
-        found = less(self.range_of(left), self.range_of(right))
-        if found is None and left.stable and right.stable:
+        is_less = less(self.range_of(left), self.range_of(right))
+        if is_less is None and left.stable and right.stable:
             table = self._table
             if self._fact(table.less_than(right, left)) is True or self._fact(table.equal_to(left, right)) is True:
                 return False
-        return found
+        return is_less
 
     def _is_equal(self, left: Value, right: Value) -> bool | None:
-        found = equal(self.range_of(left), self.range_of(right))
-        if found is None and left.stable and right.stable:
+        is_equal = equal(self.range_of(left), self.range_of(right))
+        if is_equal is None and left.stable and right.stable:
             table = self._table
             if self._fact(table.less_than(right, left)) is True or self._fact(table.less_than(left, right)) is True:
                 return False
-        return found
+        return is_equal
 
 
 def _without(limits: Range, value: int) -> Range:

@@ -82,18 +82,18 @@ def ids_and_lengths(program: Program) -> dict[str, ScalarType]:
 
 def facts_of_lane(program: Program) -> ir.Expr:
     """Returns what is true of ``ids_and_lengths`` in any lane: bounds, how ids belong together, and fixed lengths."""
-    found: ir.Expr = TRUE
+    facts: ir.Expr = TRUE
     for axis, size in enumerate(program.workgroup_size):
         local, group, whole = (_id(kind, axis) for kind in (ir.IdKind.LOCAL, ir.IdKind.GROUP, ir.IdKind.GLOBAL))
         first = ir.Binary(BinaryOp.MUL, group, _u32(size))
-        found = _both(found, ir.Binary(BinaryOp.LT, local, _u32(size)))
-        found = _both(found, ir.Binary(BinaryOp.EQ, whole, ir.Binary(BinaryOp.ADD, first, local)))
+        facts = _both(facts, ir.Binary(BinaryOp.LT, local, _u32(size)))
+        facts = _both(facts, ir.Binary(BinaryOp.EQ, whole, ir.Binary(BinaryOp.ADD, first, local)))
     for buffer in program.abi_buffers:
         if buffer.count:
-            found = _both(
-                found, ir.Binary(BinaryOp.EQ, ir.Var(_outside(ir.BufferLength(buffer.name))), _u32(buffer.count))
+            facts = _both(
+                facts, ir.Binary(BinaryOp.EQ, ir.Var(_outside(ir.BufferLength(buffer.name))), _u32(buffer.count))
             )
-    return found
+    return facts
 
 
 def _id(kind: ir.IdKind, axis: int) -> ir.Var:

@@ -158,19 +158,19 @@ class _Narrowing(Rewriter):
             if type(expr) is Var:
                 self._visit_local(expr, is_low)
                 continue
-            found = self._low_parts(expr) if is_low else self._parts(expr)
-            if found is None:
+            parts_below = self._low_parts(expr) if is_low else self._parts(expr)
+            if parts_below is None:
                 groups.join(id(expr), id(expr))
                 groups.refuse(id(expr))
                 stack.append((expr, False))
                 continue
             if is_low:
                 groups.join(id(expr), id(expr))
-                for part, is_low_part in found:
+                for part, is_low_part in parts_below:
                     if is_low_part:
                         groups.join(id(expr), id(part))
                 self._note_gain(expr)
-            stack += found
+            stack += parts_below
 
     def _visit_local(self, expr: Var, is_low: bool) -> None:
         if expr.name in self._sources:
@@ -261,24 +261,24 @@ class _Narrowing(Rewriter):
         return self._rewritten(expr, False)
 
     def _rewritten(self, root: Expr, wants_low: bool) -> Expr:
-        made = self._made
+        rewritten = self._made
         stack = [(root, wants_low)]
         while stack:
             expr, is_low = stack[-1]
             key = (id(expr), is_low)
-            if key in made:
+            if key in rewritten:
                 stack.pop()
                 continue
             parts: _Parts | None = () if type(expr) is Var else self._low_parts(expr) if is_low else self._parts(expr)
             assert parts is not None, "a group that is narrowed has only expressions that can be"
-            waiting = [part for part in parts if (id(part[0]), part[1]) not in made]
+            waiting = [part for part in parts if (id(part[0]), part[1]) not in rewritten]
             if waiting:
                 stack += waiting
                 continue
             stack.pop()
-            new = [made[id(part), is_low_part] for part, is_low_part in parts]
-            made[key] = self._narrowed(expr, new) if is_low else self._kept(expr, parts, new)
-        return made[id(root), wants_low]
+            new = [rewritten[id(part), is_low_part] for part, is_low_part in parts]
+            rewritten[key] = self._narrowed(expr, new) if is_low else self._kept(expr, parts, new)
+        return rewritten[id(root), wants_low]
 
     def _kept(self, expr: Any, parts: _Parts, new: list[Expr]) -> Expr:
         """Returns an expression of its own type with new operands."""
@@ -307,8 +307,8 @@ class _Narrowing(Rewriter):
                 return Binary(expr.op, new[0], new[1], loc=expr.loc)
             case Var():
                 return self._source_of(expr)
-        made: Expr = with_operands(expr, new)
-        return made
+        narrowed: Expr = with_operands(expr, new)
+        return narrowed
 
     def _source_of(self, local: Var) -> Expr:
         source = self._sources.get(local.name)
@@ -318,21 +318,21 @@ class _Narrowing(Rewriter):
         return source
 
     def plain(self, stmt: Stmt) -> None:
-        made: Any = stmt
+        rewritten: Any = stmt
         if type(stmt) is Store:
             index = self._rewritten(stmt.index, self._is_index(stmt.index))
             value = self.expression(stmt.value)
             if index is not stmt.index or value is not stmt.value:
-                made = Store(stmt.buffer, index, value, loc=stmt.loc)
-                if is_misplaced_store(made, self.source):
-                    made = Store(stmt.buffer, _unwritten(index), value, loc=stmt.loc)
+                rewritten = Store(stmt.buffer, index, value, loc=stmt.loc)
+                if is_misplaced_store(rewritten, self.source):
+                    rewritten = Store(stmt.buffer, _unwritten(index), value, loc=stmt.loc)
         elif type(stmt) is Let or type(stmt) is Assign:
             value = self._rewritten(stmt.value, self._groups.are_narrowed(stmt.name))
             if value is not stmt.value:
-                made = type(stmt)(stmt.name, value, loc=stmt.loc)
+                rewritten = type(stmt)(stmt.name, value, loc=stmt.loc)
         else:
-            made = self.operands(stmt)
-        self.out.append(made)
+            rewritten = self.operands(stmt)
+        self.out.append(rewritten)
 
     def visit_let(self, stmt: Let) -> None:
         self.plain(stmt)

@@ -105,9 +105,9 @@ class _Numbering(FlowRewriter):
 
     def link(self, link: ir.If) -> ir.Expr:
         self._names_only = True
-        made = super().link(link)
+        condition = super().link(link)
         self._names_only = False
-        return made
+        return condition
 
     def visit_let(self, stmt: ir.Let) -> None:
         self._place += 1
@@ -130,10 +130,10 @@ class _Numbering(FlowRewriter):
         return self._next
 
     def _of_key(self, key: tuple[object, ...]) -> _Number:
-        found = self._numbers.get(key)
-        if found is None:
-            found = self._numbers[key] = self._fresh()
-        return found
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = self._fresh()
+        return number
 
     def _number(self, root: ir.Expr) -> dict[int, _Number]:
         """Returns the numbers of an expression and its parts by identity; does not recurse."""
@@ -189,9 +189,9 @@ class _Numbering(FlowRewriter):
             if kind in ir.IMPURE or self._names_only:
                 seen.add(id(node))
             else:
-                made = First(node, self._place, self._segment, name if node is root else None)
+                new = First(node, self._place, self._segment, name if node is root else None)
                 self._trail.append((number, first))
-                self._firsts[number] = made
+                self._firsts[number] = new
             stack += below[::-1]
 
     def _match(self, first: First, node: ir.Expr) -> None:
@@ -213,7 +213,7 @@ def found_in(program: Program) -> Sequence[First]:
 class Sharing(Rewriter):
     """Writes the program with the equal expressions that were found."""
 
-    def __init__(self, program: Program, counts: Counts, found: Sequence[First]) -> None:
+    def __init__(self, program: Program, counts: Counts, firsts: Sequence[First]) -> None:
         super().__init__(program, counts)
         names = names_of(program)
         self._has_room: bool | None = None
@@ -221,7 +221,7 @@ class Sharing(Rewriter):
         """The expressions that get a local, by place and identity."""
         self._replaced: dict[int, dict[int, ir.Expr]] = {}
         """What stands for the expressions that read one."""
-        for first in found:
+        for first in firsts:
             if first.name is None:
                 if not self._pays(first):
                     continue

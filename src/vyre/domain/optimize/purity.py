@@ -17,14 +17,14 @@ def containing(program: Program, kinds: frozenset[type[Node]]) -> frozenset[int]
     """
     if kinds.isdisjoint(node_facts(program).types):
         return frozenset()
-    found: dict[int, bool] = {}
+    known: dict[int, bool] = {}
     for stmt in walk_statements(program.body):
         for root in operands(stmt):
-            _search(root, kinds, found)
-    return frozenset(key for key, contains in found.items() if contains)
+            _search(root, kinds, known)
+    return frozenset(key for key, contains in known.items() if contains)
 
 
-def _search(root: Expr, kinds: frozenset[type[Node]], found: dict[int, bool]) -> None:
-    for node in operands_first(root, found):
+def _search(root: Expr, kinds: frozenset[type[Node]], contains: dict[int, bool]) -> None:
+    for node in operands_first(root, contains):
         below = () if type(node) in LEAVES else children(node)
-        found[id(node)] = type(node) in kinds or any(found[id(operand)] for operand in below)
+        contains[id(node)] = type(node) in kinds or any(contains[id(operand)] for operand in below)

@@ -22,8 +22,8 @@ def reached(body: ir.Body, counts: Counts) -> ir.Body:
 
     Locals must have names of their own.  Counts ``unreachable`` statements, ``decided`` branches and ``opened`` blocks.
     """
-    made = _Reach(counts).body(body).body
-    return made[:-1] if made and type(made[-1]) is ir.Return else made
+    rest = _Reach(counts).body(body).body
+    return rest[:-1] if rest and type(rest[-1]) is ir.Return else rest
 
 
 class _Reach:

@@ -78,10 +78,10 @@ def rewrites_of(program: Program, laws: tuple[Law, ...] = (), cost: Callable[[He
     ``laws`` and ``cost`` are those of ``with_laws``.
     """
     unique = with_unique_locals(program)
-    found: list[Rewrite] = []
-    walk = _Saturation(unique, Counter(), found, cost, _rules_with(laws))
+    rewrites: list[Rewrite] = []
+    walk = _Saturation(unique, Counter(), rewrites, cost, _rules_with(laws))
     walk.body(unique.body)
-    return Rewrites(tuple(found), walk.replay())
+    return Rewrites(tuple(rewrites), walk.replay())
 
 
 def _is_wanted(rule: Rule) -> bool:
@@ -149,7 +149,7 @@ def _used(program: Program) -> tuple[frozenset[ScalarType], frozenset[str]]:
             operators.add(cls)
             if cls in _CONVERSIONS:
                 types.add(node.dtype)  # type: ignore[union-attr]
-    return frozenset(types), _MADE | {_SPELLINGS[found] for found in operators if found in _SPELLINGS}
+    return frozenset(types), _MADE | {_SPELLINGS[op] for op in operators if op in _SPELLINGS}
 
 
 class _Saturation(Rewriter):
@@ -200,20 +200,20 @@ class _Saturation(Rewriter):
             return node
         self._left -= 1
         self.counts["saturated"] += 1
-        made = self._cheapest(node)
-        if made is not node:
+        cheapest = self._cheapest(node)
+        if cheapest is not node:
             self.counts["cheaper"] += 1
-        return made
+        return cheapest
 
     def _cheapest(self, node: ir.Expr) -> ir.Expr:
         """Returns the cheapest form that is found of an expression; windows that are alike are saturated once."""
         window = window_of(node, self._scope, LIMITS.window)
         form = self._forms.get(window.key)
         if form is None or self._rewrites is not None:
-            found = saturated_window(window, self._rules, self._scope, LIMITS, self._cost)
-            if self._rewrites is not None and found.expr is not node:
-                self._rewrites.append(Rewrite(node, found.expr, found.explanation()))
-            form = self._forms[window.key] = found.form()
+            saturated = saturated_window(window, self._rules, self._scope, LIMITS, self._cost)
+            if self._rewrites is not None and saturated.expr is not node:
+                self._rewrites.append(Rewrite(node, saturated.expr, saturated.explanation()))
+            form = self._forms[window.key] = saturated.form()
         return form.of(window)
 
     def replay(self) -> Replay:
@@ -223,11 +223,11 @@ class _Saturation(Rewriter):
 
     # ---- declarations
     def visit_let(self, stmt: ir.Let) -> None:
-        made = self.operands(stmt)
-        self._declare(stmt.name, self._types.of(made.value))
-        if self._is_unchanging(stmt.name, made.value):
-            self._values[stmt.name] = made.value
-        self.out.append(made)
+        let = self.operands(stmt)
+        self._declare(stmt.name, self._types.of(let.value))
+        if self._is_unchanging(stmt.name, let.value):
+            self._values[stmt.name] = let.value
+        self.out.append(let)
 
     def repeated(self, stmt: ir.Loop | ir.GridLoop) -> ir.Body:
         if isinstance(stmt, ir.Loop):

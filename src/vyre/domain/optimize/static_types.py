@@ -77,25 +77,25 @@ class StaticTypes:
         while True:
             kind = type(node)
             if kind in _FIXED:
-                found = _FIXED[kind](node)
+                static = _FIXED[kind](node)
                 break
             known = self._known.get(id(node))
             if known is not None:
-                found = known[1]
+                static = known[1]
                 break
             passed.append(node)
             if type(node) is ir.Var:
-                found = self._locals[node.name]
+                static = self._locals[node.name]
                 break
             if type(node) is ir.Call:
-                found = self._results[node.op]
+                static = self._results[node.op]
                 break
             dtype, operand = type_or_operand(node, self._buffers)
             if dtype is not None:
-                found = dtype
+                static = dtype
                 break
             assert operand is not None
             node = operand
         for above in passed:
-            self._known[id(above)] = (above, found)
-        return found
+            self._known[id(above)] = (above, static)
+        return static

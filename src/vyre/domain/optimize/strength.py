@@ -37,13 +37,13 @@ class _Strength(Rewriter):
         return rebuilt_from(expr, self._reduced, self._made)
 
     def _reduced(self, old: Any, new: Any) -> Expr:
-        made = self._simpler(old, new)
+        simpler = self._simpler(old, new)
         if self._subgroups is not None:
-            joined = self._subgroups.simplified(old, made, self._table.of(old).dtype)
+            joined = self._subgroups.simplified(old, simpler, self._table.of(old).dtype)
             if joined is not None:
                 self.counts["subgroup operations"] += 1
                 return joined
-        return made
+        return simpler
 
     def _simpler(self, old: Any, new: Any) -> Expr:
         kind = type(old)
@@ -98,13 +98,13 @@ class _Strength(Rewriter):
 
     def _cast(self, old: Cast, new: Cast) -> Expr:
         """Leaves out casts of integers that a cast around them repeats or undoes."""
-        inner, made = old.operand, new.operand
+        inner, new_inner = old.operand, new.operand
         while type(inner) is Cast and self._is_undone(old.dtype, inner):
             inner = inner.operand
-            made = self._made[id(inner)]
+            new_inner = self._made[id(inner)]
         if self._table.of(inner).dtype is not old.dtype:
-            return new if made is new.operand else self._counted(Cast(old.dtype, made, loc=old.loc))
-        return self._counted(made)
+            return new if new_inner is new.operand else self._counted(Cast(old.dtype, new_inner, loc=old.loc))
+        return self._counted(new_inner)
 
     def _counted(self, expr: Expr) -> Expr:
         self.counts["casts"] += 1
@@ -120,25 +120,25 @@ class _Strength(Rewriter):
     def _unary(self, old: Unary, new: Unary) -> Expr:
         return self._negated(old, old.operand, new.operand, new) if old.op is UnaryOp.LOGICAL_NOT else new
 
-    def _negated(self, old: Expr, operand: Expr, made: Expr, kept: Expr | None = None) -> Expr:
+    def _negated(self, old: Expr, operand: Expr, new_operand: Expr, kept: Expr | None = None) -> Expr:
         """Returns the negation of a bool, whose old form is ``operand``; ``kept`` if nothing is gained."""
-        if type(made) is Unary and made.op is UnaryOp.LOGICAL_NOT:
+        if type(new_operand) is Unary and new_operand.op is UnaryOp.LOGICAL_NOT:
             self.counts["negations"] += 1
-            return made.operand
-        if type(made) is Binary and self._has_opposite(operand, made):
+            return new_operand.operand
+        if type(new_operand) is Binary and self._has_opposite(operand, new_operand):
             self.counts["negations"] += 1
-            return Binary(OPPOSITE[made.op], made.left, made.right, loc=old.loc)
-        if type(made) is Cast and type(operand) is Cast and made.dtype is _BOOL:
+            return Binary(OPPOSITE[new_operand.op], new_operand.left, new_operand.right, loc=old.loc)
+        if type(new_operand) is Cast and type(operand) is Cast and new_operand.dtype is _BOOL:
             dtype = self._table.of(operand.operand).dtype
-            if dtype is not _BOOL and made.operand is self._made.get(id(operand.operand)):
+            if dtype is not _BOOL and new_operand.operand is self._made.get(id(operand.operand)):
                 self.counts["negations"] += 1
-                return Binary(BinaryOp.EQ, made.operand, Literal(dtype, 0, loc=old.loc), loc=old.loc)
-        return kept or Unary(UnaryOp.LOGICAL_NOT, made, loc=old.loc)
+                return Binary(BinaryOp.EQ, new_operand.operand, Literal(dtype, 0, loc=old.loc), loc=old.loc)
+        return kept or Unary(UnaryOp.LOGICAL_NOT, new_operand, loc=old.loc)
 
-    def _has_opposite(self, old: Expr, made: Binary) -> bool:
-        if type(old) is not Binary or made.op is not old.op or made.op not in OPPOSITE:
+    def _has_opposite(self, old: Expr, new: Binary) -> bool:
+        if type(old) is not Binary or new.op is not old.op or new.op not in OPPOSITE:
             return False
-        return made.op in EQUALITIES or not self._table.of(old.left).dtype.is_float
+        return new.op in EQUALITIES or not self._table.of(old.left).dtype.is_float
 
 
 STRENGTH: Final = walking_pass("strength", 2, _Strength)

@@ -71,5 +71,5 @@ class SubgroupRules:
                 return holes[part.name]
             return type(part)(*[getattr(part, name) for name in part.__match_args__], loc=node.loc)
 
-        made: ir.Expr = rebuilt(after, filled)
-        return made
+        filled_in: ir.Expr = rebuilt(after, filled)
+        return filled_in

@@ -20,14 +20,14 @@ def with_unique_locals(program: Program) -> Program:
     Locals are what ``Let``, ``Loop`` and ``GridLoop`` declare.  The first local of a name keeps it.  Cached on the
     program.  O(nodes).
     """
-    found = program._cache.get(_CACHED)
-    if isinstance(found, Program):
-        return found
+    cached = program._cache.get(_CACHED)
+    if isinstance(cached, Program):
+        return cached
     names = list(declared_names(program.body))
-    made = program if len(set(names)) == len(names) else _Renaming(names).program(program)
-    made._cache[_CACHED] = made
-    program._cache[_CACHED] = made
-    return made
+    unique = program if len(set(names)) == len(names) else _Renaming(names).program(program)
+    unique._cache[_CACHED] = unique
+    program._cache[_CACHED] = unique
+    return unique
 
 
 def names_of(program: Program) -> UniqueNames:
@@ -49,9 +49,9 @@ class _Renaming:
     def _body(self, body: ir.Body) -> ir.Body:
         outer = self._shown
         self._shown = dict(outer)
-        made = tuple([self._statement(stmt) for stmt in body])
+        renamed = tuple([self._statement(stmt) for stmt in body])
         self._shown = outer
-        return made
+        return renamed
 
     def _declare(self, name: str) -> str:
         if name not in self._given:
@@ -64,8 +64,8 @@ class _Renaming:
         """Returns a statement with its own operands renamed; bodies and names are left as they are."""
         if not self._shown:
             return stmt
-        made: dict[int, Any] = {}
-        return with_operands(stmt, [rebuilt(each, self._visible, made) for each in ir.operands(stmt)])
+        memo: dict[int, Any] = {}
+        return with_operands(stmt, [rebuilt(each, self._visible, memo) for each in ir.operands(stmt)])
 
     def _visible(self, node: Any) -> Any:
         if type(node) is ir.Var and node.name in self._shown:
@@ -73,29 +73,29 @@ class _Renaming:
         return node
 
     def _statement(self, stmt: ir.Stmt) -> ir.Stmt:
-        found: Any = self._expressions(stmt)
-        match found:
+        renamed: Any = self._expressions(stmt)
+        match renamed:
             case ir.Let():
-                return replace(found, name=self._declare(found.name))
+                return replace(renamed, name=self._declare(renamed.name))
             case ir.Assign():
-                return replace(found, name=self._shown.get(found.name, found.name))
+                return replace(renamed, name=self._shown.get(renamed.name, renamed.name))
             case ir.If():
-                return self._chain(found)
+                return self._chain(renamed)
             case ir.Switch():
-                arms = tuple([replace(arm, body=self._body(arm.body)) for arm in found.arms])
-                return replace(found, arms=arms, default=self._body(found.default))
+                arms = tuple([replace(arm, body=self._body(arm.body)) for arm in renamed.arms])
+                return replace(renamed, arms=arms, default=self._body(renamed.default))
             case ir.Loop():
                 outer, self._shown = self._shown, dict(self._shown)
-                var = self._declare(found.var)
-                made = replace(found, var=var, body=self._body(found.body))
+                var = self._declare(renamed.var)
+                loop = replace(renamed, var=var, body=self._body(renamed.body))
                 self._shown = outer
-                return made
+                return loop
             case ir.GridLoop():
-                body = self._body(found.body)
-                return replace(found, body=body, name=self._declare(found.name))
+                body = self._body(renamed.body)
+                return replace(renamed, body=body, name=self._declare(renamed.name))
             case ir.Block() | ir.Region():
-                return replace(found, body=self._body(found.body))
-        return cast("ir.Stmt", found)
+                return replace(renamed, body=self._body(renamed.body))
+        return cast("ir.Stmt", renamed)
 
     def _link(self, link: ir.If, first: ir.If) -> Any:
         return link if link is first else self._expressions(link)

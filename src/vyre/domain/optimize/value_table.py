@@ -83,8 +83,8 @@ class ValueTable:
 
     def of(self, expr: ir.Expr) -> Value:
         """Returns the value of an expression of the program."""
-        found = self._of.get(id(expr))
-        return self._computed(expr) if found is None else found
+        value = self._of.get(id(expr))
+        return self._computed(expr) if value is None else value
 
     # ---- the walk
     def _walk(self, program: Program) -> None:
@@ -128,14 +128,14 @@ class ValueTable:
     def literal(self, dtype: ScalarType, bits: int) -> Value:
         """Returns the value of a literal."""
         key = (ir.Literal, dtype, bits)
-        found = self._interned.get(key)
-        if found is None:
+        literal = self._interned.get(key)
+        if literal is None:
             self._count += 1
             value = 0
             if not dtype.is_float:
                 value = bits - (1 << dtype.bits) if dtype.is_signed and bits >> (dtype.bits - 1) else bits
-            found = self._interned[key] = Value(self._count, dtype, (value, value), ir.Literal, (bits,), True)
-        return found
+            literal = self._interned[key] = Value(self._count, dtype, (value, value), ir.Literal, (bits,), True)
+        return literal
 
     def _made(self, op: object, dtype: ScalarType, limits: Range, parts: tuple[Value, ...], *extra: object) -> Value:
         """Returns the value of an operation without effects on other values."""
@@ -147,11 +147,11 @@ class ValueTable:
                 self._count += 1
                 return Value(self._count, dtype, limits, op, parts, False)
         key = (op, dtype, *[part.number for part in parts], *extra)
-        found = self._interned.get(key)
-        if found is None:
+        value = self._interned.get(key)
+        if value is None:
             self._count += 1
-            found = self._interned[key] = Value(self._count, dtype, limits, op, parts, True)
-        return found
+            value = self._interned[key] = Value(self._count, dtype, limits, op, parts, True)
+        return value
 
     # ---- expressions
     def _computed(self, root: ir.Expr) -> Value:
@@ -351,10 +351,10 @@ def _is_left(op: BinaryOp, left: Value, right: Value) -> bool:
 
 def value_table(program: Program) -> ValueTable:
     """Returns the values of a valid program whose locals have names of their own; cached on it.  O(nodes)."""
-    found = program._cache.get(_CACHED)
-    if not isinstance(found, ValueTable):
-        found = program._cache[_CACHED] = ValueTable(program)
-    return found
+    table = program._cache.get(_CACHED)
+    if not isinstance(table, ValueTable):
+        table = program._cache[_CACHED] = ValueTable(program)
+    return table
 
 
 _COMPARISONS: Final[dict[BinaryOp, Callable[[ValueTable, Value, Value], Value]]] = {

@@ -41,8 +41,8 @@ class Rewriter:
         around, self.out = self.out, []
         for stmt in body:
             self.visit(stmt)
-        made, self.out = [stmt for stmt in self.out if stmt is not None], around
-        return same_statements(body, made)
+        rewritten, self.out = [stmt for stmt in self.out if stmt is not None], around
+        return same_statements(body, rewritten)
 
     def visit(self, stmt: ir.Stmt) -> None:
         """Visits one statement of the current body."""
@@ -108,22 +108,22 @@ class Rewriter:
 
     def visit_switch(self, stmt: ir.Switch) -> None:
         """Visits a ``switch``."""
-        made = self.operands(stmt)
+        switch = self.operands(stmt)
         self.begin_branches()
         arms = [self.branch(arm.body) for arm in stmt.arms]
         default = self.branch(stmt.default)
         self.end_branches()
-        self.out.append(with_branches(made, arms, default))
+        self.out.append(with_branches(switch, arms, default))
 
     def visit_loop(self, stmt: ir.Loop) -> None:
         """Visits a loop; its bounds are evaluated once, before its body."""
-        made = self.legal(stmt, self.operands(stmt))
-        self.out.append(with_body(made, self.repeated(stmt)))
+        loop = self.legal(stmt, self.operands(stmt))
+        self.out.append(with_body(loop, self.repeated(stmt)))
 
     def visit_grid_loop(self, stmt: ir.GridLoop) -> None:
         """Visits a grid loop."""
-        made = self.operands(stmt)
-        self.out.append(with_body(made, self.repeated(stmt)))
+        loop = self.operands(stmt)
+        self.out.append(with_body(loop, self.repeated(stmt)))
 
     def visit_block(self, stmt: ir.Block | ir.Region) -> None:
         """Visits a scope."""

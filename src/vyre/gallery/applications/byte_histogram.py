@@ -23,8 +23,8 @@ def byte_histogram(text: In[u8], counts: InOut[u32, 256]) -> None:
     private = vyre.workgroup_array(u32, 256)
     lane = vyre.local_id()
     lanes = vyre.num_groups() * WORKGROUP
-    for at in range(vyre.global_id(), len(text), lanes):  # adjacent lanes read adjacent bytes
-        private.atomic_add(text[at], 1)
+    for position in range(vyre.global_id(), len(text), lanes):  # adjacent lanes read adjacent bytes
+        private.atomic_add(text[position], 1)
     vyre.barrier()
     counts.atomic_add(lane, private[lane])
 
@@ -37,8 +37,8 @@ def byte_histogram_by_builder() -> Program:
         private = p.workgroup("private", u32, 256)
         lane = p.let(p.local_id(), "lane")
         lanes = p.let(p.num_groups() * WORKGROUP, "lanes")
-        with p.for_(p.global_id(), text.length, lanes, name="at") as at:
-            private.atomic_add(text[at], 1)
+        with p.for_(p.global_id(), text.length, lanes, name="at") as position:
+            private.atomic_add(text[position], 1)
         p.barrier()
         counts.atomic_add(lane, private[lane])
     return p.build()
@@ -52,8 +52,8 @@ def histogram(session: Dispatcher, program: Program, text: Array) -> Array:
 
 def counted(text: bytes) -> npt.NDArray[np.uint32]:
     """Returns the same counts from ``collections.Counter``."""
-    found = Counter(text)
-    return np.array([found[byte] for byte in range(256)], np.uint32)
+    counts = Counter(text)
+    return np.array([counts[byte] for byte in range(256)], np.uint32)
 
 
 def case() -> Case:

@@ -67,7 +67,7 @@ def automaton(patterns: Sequence[bytes]) -> Automaton:
             table[state, byte] = target
             queue.append(target)
             ends[target] |= ends[fallback[target]]
-    accepts = np.array([[k in found for k in range(len(patterns))] for found in ends])
+    accepts = np.array([[k in accepted for k in range(len(patterns))] for accepted in ends])
     return Automaton(tuple(patterns), table.reshape(-1), accepts)
 
 
@@ -79,9 +79,9 @@ def dfa_scan(
     start = vyre.global_id() * CHUNK
     stop = min(start + CHUNK, len(text))
     state = 0
-    for at in range(vyre.sat_sub(start, warm_up), stop):
-        state = table[state * 256 + text[at]]
-        if at >= start and accepting[state] != 0:
+    for position in range(vyre.sat_sub(start, warm_up), stop):
+        state = table[state * 256 + text[position]]
+        if position >= start and accepting[state] != 0:
             visits.atomic_add(state, 1)
 
 
@@ -96,9 +96,9 @@ def dfa_scan_by_builder(chunk: int = CHUNK) -> Program:
         start = p.let(p.global_id() * chunk, "start")
         stop = p.let(min_(start + chunk, text.length), "stop")
         state = p.var(0, "state")
-        with p.for_(sat_sub(start, warm_up), stop, name="at") as at:
-            state.assign(table[state * 256 + text[at]])
-            with p.if_((at >= start) & (accepting[state] != 0)):
+        with p.for_(sat_sub(start, warm_up), stop, name="at") as position:
+            state.assign(table[state * 256 + text[position]])
+            with p.if_((position >= start) & (accepting[state] != 0)):
                 visits.atomic_add(state, 1)
     return p.build()
 

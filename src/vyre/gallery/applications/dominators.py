@@ -37,16 +37,16 @@ def share_dominators(
     changed: Annotated[Out[u32], (1,)],
 ) -> None:
     """Each lane computes one word of the dominators of one node, and sets ``changed`` if it differs."""
-    at = vyre.global_id()
-    if at < len(dominators):
-        node, word = at // words, at % words
+    index = vyre.global_id()
+    if index < len(dominators):
+        node, word = index // words, index % words
         kept = u32(ALL_BITS) if row_ptr[node] < row_ptr[node + 1] else u32(0)
         for k in range(row_ptr[node], row_ptr[node + 1]):
             kept &= dominators[predecessor[k] * words + word]
         if node // 32 == word:
             kept |= u32(1) << node % 32
-        new_dominators[at] = kept
-        if kept != dominators[at]:
+        new_dominators[index] = kept
+        if kept != dominators[index]:
             changed[0] = 1
 
 
@@ -72,13 +72,13 @@ def find_dominators(session: Dispatcher, program: Program, row_ptr: Words, prede
 def plain_dominators(nodes: int, edges: list[tuple[int, int]]) -> list[set[int]]:
     """Returns the dominators of every node: those without which it cannot be reached from node 0."""
     targets = target_lists(nodes, edges)
-    found: list[set[int]] = [set() for _ in range(nodes)]
+    dominators: list[set[int]] = [set() for _ in range(nodes)]
     for removed in range(nodes):
         seen = plain_search(targets, [0], {removed})
         for node in range(nodes):
             if node == removed or node not in seen:
-                found[node].add(removed)
-    return found
+                dominators[node].add(removed)
+    return dominators
 
 
 def case() -> Case:

@@ -55,8 +55,8 @@ def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     levels[source] = 0
     reached = (levels == 0).astype(np.uint32)
     inputs = {"row_ptr": case.inputs["row_ptr"], "col": case.inputs["col"], "reached": reached, "levels": levels}
-    found = drained(session, program, inputs, source, capacity=NODES)
-    return {"levels": found["levels"], "visited": found["processed"]}
+    results = drained(session, program, inputs, source, capacity=NODES)
+    return {"levels": results["levels"], "visited": results["processed"]}
 
 
 EXAMPLE = Example("frontier-bfs", "breadth-first search with a work queue", frontier_bfs, case, "a plain BFS", run)

@@ -58,14 +58,14 @@ def target_lists(nodes: int, edges: Iterable[tuple[int, int]]) -> list[list[int]
 
 def plain_search(targets: list[list[int]], starts: Iterable[int], seen: Iterable[int] = ()) -> set[int]:
     """Returns the nodes in ``seen``, and those that can be reached from ``starts`` without passing them."""
-    found = set(seen)
+    visited = set(seen)
     stack = list(starts)
     while stack:
         node = stack.pop()
-        if node not in found:
-            found.add(node)
+        if node not in visited:
+            visited.add(node)
             stack += targets[node]
-    return found
+    return visited
 
 
 def plain_bfs(nodes: int, edges: Iterable[tuple[int, int]], source: int) -> Words:

@@ -42,18 +42,18 @@ def derive_facts(
     changed: Annotated[Out[u32], (1,)],
 ) -> None:
     """Each lane derives one word of the facts of one node, and sets ``changed`` if a fact is new."""
-    at = vyre.global_id()
-    if at < len(facts):
-        node, word = at // words, at % words
-        found = facts[at]
+    index = vyre.global_id()
+    if index < len(facts):
+        node, word = index // words, index % words
+        derived = facts[index]
         for k in range(row_ptr[node], row_ptr[node + 1]):
             if along & kind[k] != 0:
                 target = col[k]
-                found |= facts[target * words + word]
+                derived |= facts[target * words + word]
                 if target // 32 == word:
-                    found |= u32(1) << target % 32
-        new_facts[at] = found
-        if found != facts[at]:
+                    derived |= u32(1) << target % 32
+        new_facts[index] = derived
+        if derived != facts[index]:
             changed[0] = 1
 
 

@@ -26,9 +26,9 @@ def over_workgroup(scratch: InOut[f32], lane: u32, largest: bool) -> f32:
             left, right = scratch[lane], scratch[lane + stride]
             scratch[lane] = vyre.max_(left, right) if largest else left + right
         vyre.barrier()
-    found = scratch[0]
+    result = scratch[0]
     vyre.barrier()
-    return found
+    return result
 
 
 @vyre.kernel(workgroup=LANES)

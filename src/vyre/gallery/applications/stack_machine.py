@@ -49,13 +49,13 @@ def stack_machine(
     pc = entry[lane]
     size = 0
     while code[pc] != Op.HALT:
-        at = pc
-        pc = at + 1
-        match code[at]:
+        start = pc
+        pc = start + 1
+        match code[start]:
             case Op.PUSH:
-                stack[size] = code[at + 1]
+                stack[size] = code[start + 1]
                 size += 1
-                pc = at + 2
+                pc = start + 2
             case Op.FIRST:
                 stack[size] = first[lane]
                 size += 1
@@ -83,12 +83,12 @@ def stack_machine(
                 a, b, c = stack[size - 3], stack[size - 2], stack[size - 1]
                 stack[size - 3], stack[size - 2], stack[size - 1] = b, c, a
             case Op.JUMP:
-                pc = (at + code[at + 1]) & 0xFF
+                pc = (start + code[start + 1]) & 0xFF
             case Op.JUMP_IF_ZERO:
                 size -= 1
-                pc = (at + code[at + 1]) & 0xFF if stack[size] == 0 else at + 2
+                pc = (start + code[start + 1]) & 0xFF if stack[size] == 0 else start + 2
             case _:
-                vyre.trap(at, "unknown instruction")
+                vyre.trap(start, "unknown instruction")
     result[lane] = stack[size - 1]
 
 

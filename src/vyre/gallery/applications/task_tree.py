@@ -39,12 +39,12 @@ def task_tree(items: In[u32], pushed: InOut[u32], count: InOut[u32], boards: InO
 
 def plain_boards(row: int = 0, queens: tuple[int, ...] = ()) -> list[int]:
     """Returns the number of boards by their filled rows, found by recursion."""
-    found = [0] * (QUEENS + 1)
-    found[row] = 1
+    boards = [0] * (QUEENS + 1)
+    boards[row] = 1
     for column in range(QUEENS):
         if row < QUEENS and all(column != c and abs(column - c) != row - r for r, c in enumerate(queens)):
-            found = [a + b for a, b in zip(found, plain_boards(row + 1, (*queens, column)), strict=True)]
-    return found
+            boards = [a + b for a, b in zip(boards, plain_boards(row + 1, (*queens, column)), strict=True)]
+    return boards
 
 
 def case() -> Case:
@@ -55,8 +55,8 @@ def case() -> Case:
 
 def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
     """Drains the queue in one dispatch; returns the boards by their filled rows, and the number of tasks."""
-    found = drained(session, program, case.inputs, np.zeros(1, np.uint32), capacity=128)
-    return {"boards": found["boards"], "tasks": found["processed"]}
+    results = drained(session, program, case.inputs, np.zeros(1, np.uint32), capacity=128)
+    return {"boards": results["boards"], "tasks": results["processed"]}
 
 
 EXAMPLE = Example(

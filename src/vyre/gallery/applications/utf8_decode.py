@@ -16,23 +16,23 @@ NO_CHARACTER = 0xFFFF_FFFF
 @vyre.kernel(workgroup=128)
 def utf8_decode(text: In[u8], points: Out[u32, like("text")]) -> None:
     """``points`` holds the code point of the character that starts at each byte of a valid text."""
-    at = vyre.global_id()
-    lead = text[at]
+    position = vyre.global_id()
+    lead = text[position]
     leading_ones = vyre.clz(~(lead << 24))
     match leading_ones:
         case 0:
-            points[at] = lead
+            points[position] = lead
         case 1:
-            points[at] = NO_CHARACTER
+            points[position] = NO_CHARACTER
         case 2:
-            points[at] = (lead & 0x1F) << 6 | text[at + 1] & 0x3F
+            points[position] = (lead & 0x1F) << 6 | text[position + 1] & 0x3F
         case 3:
-            points[at] = (lead & 0x0F) << 12 | (text[at + 1] & 0x3F) << 6 | text[at + 2] & 0x3F
+            points[position] = (lead & 0x0F) << 12 | (text[position + 1] & 0x3F) << 6 | text[position + 2] & 0x3F
         case 4:
-            high = (lead & 0x07) << 18 | (text[at + 1] & 0x3F) << 12
-            points[at] = high | (text[at + 2] & 0x3F) << 6 | text[at + 3] & 0x3F
+            high = (lead & 0x07) << 18 | (text[position + 1] & 0x3F) << 12
+            points[position] = high | (text[position + 2] & 0x3F) << 6 | text[position + 3] & 0x3F
         case _:
-            vyre.trap(at, "no byte of UTF-8")
+            vyre.trap(position, "no byte of UTF-8")
 
 
 def decode(session: Dispatcher, program: Program, text: Array) -> npt.NDArray[np.uint32]:

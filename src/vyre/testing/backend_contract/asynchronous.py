@@ -34,9 +34,9 @@ def _result(pending: PendingDispatch) -> tuple[bytes, ...]:
 @ASYNCHRONOUS.case()
 def a_submitted_dispatch_equals_execute(bench: Bench) -> None:
     """``wait`` returns the bytes that ``execute`` would return."""
-    given = (words(5), words(*range(20)))
-    pending = _submit(bench, ADD, *given)
-    equal(_result(pending), bench.run(ADD, *given))
+    inputs = (words(5), words(*range(20)))
+    pending = _submit(bench, ADD, *inputs)
+    equal(_result(pending), bench.run(ADD, *inputs))
 
 
 @ASYNCHRONOUS.case()
@@ -65,8 +65,8 @@ def no_view_of_the_caller_is_kept(bench: Bench) -> None:
     data = bytearray(words(1, 2, 3))
     inputs = (view(words(1)), memoryview(data).toreadonly())
     pending = bench.asynchronous.submit(DispatchRequest(bench.program(ADD), inputs))
-    for given in inputs:
-        given.release()
+    for kept in inputs:
+        kept.release()
     del inputs
     data.clear()
     equal(_result(pending), (words(2, 3, 4),))

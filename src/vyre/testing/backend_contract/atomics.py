@@ -53,9 +53,9 @@ def _check_rows(bench: Bench, kind: _Kind, body: str) -> None:
     buffer old @3 write {t}[runtime] like x
     {body}
     """
-    given = [stored(kind.element, tuple(row[i] for row in rows)) for i in range(3)]
+    columns = [stored(kind.element, tuple(row[i] for row in rows)) for i in range(3)]
     new = stored(kind.element, tuple(scalar.atomic(kind.op, kind.element, *row) for row in rows))
-    equal(bench.run(kernel, *given), (new, given[0]))
+    equal(bench.run(kernel, *columns), (new, columns[0]))
 
 
 @ATOMICS.table(_KINDS)
@@ -106,8 +106,8 @@ def contended_by_every_lane(bench: Bench, kind: _Kind) -> None:
     def fold(start: int, those: tuple[int, ...]) -> int:
         return reduce(lambda old, v: scalar.atomic(kind.op, kind.element, old, 0, v), those, start)
 
-    found = bench.run(kernel, stored(kind.element, (first, 0)), stored(kind.element, values))
-    equal(found, (stored(kind.element, (fold(first, values), fold(values[0], values[:64]))),))
+    sums = bench.run(kernel, stored(kind.element, (first, 0)), stored(kind.element, values))
+    equal(sums, (stored(kind.element, (fold(first, values), fold(values[0], values[:64]))),))
 
 
 @ATOMICS.table(_KINDS)
@@ -149,8 +149,8 @@ def tickets_are_a_permutation(bench: Bench) -> None:
     buffer y @1 write u32[300]
     body { if gid.x < 300u { let ticket = atomic_add(next, 0u, 1u) y[ticket] = y[ticket] + gid.x + 1u } }
     """
-    count, found = bench.run(kernel, words(0))
-    equal((count, sorted(u32s(found))), (words(300), list(range(1, 301))))
+    count, tickets = bench.run(kernel, words(0))
+    equal((count, sorted(u32s(tickets))), (words(300), list(range(1, 301))))
 
 
 @ATOMICS.case()

@@ -23,8 +23,8 @@ _MANY: Final = 8192
 def lacks(bench: Bench, kernel: Kernel, **config: object) -> list[str]:
     """Returns the names of what the backend lacks for a kernel.  ``config``: fields of ``DispatchConfig``."""
     backend, settings = bench.backend, DispatchConfig(**config)  # type: ignore[arg-type]  # as the caller gives them
-    found = missing_from(program_of(kernel), backend.profile, backend.supported_ops, settings)
-    return [missing.name for missing in found]
+    lacking = missing_from(program_of(kernel), backend.profile, backend.supported_ops, settings)
+    return [missing.name for missing in lacking]
 
 
 class _Probe(NamedTuple):
@@ -94,8 +94,8 @@ def a_claimed_feature_works(bench: Bench, flag: str) -> None:
     probe = _PROBES[flag]
     program = bench.program(probe.kernel)
     equal(lacks(bench, program), [], "what is missing")
-    given = words(*probe.given)
-    equal(b"".join(bench.run(program, given)), words(*probe.wanted))
+    inputs = words(*probe.given)
+    equal(b"".join(bench.run(program, inputs)), words(*probe.wanted))
     if flag == "supports_trap_propagation":
         equal(bench.refuses(TrapError, TRAP, words(1, 9)).address, 1, "the address of the trap")
 
@@ -222,9 +222,9 @@ OPERATIONS: Final = {
 @CLAIMS.table(OPERATIONS)
 def listed_operations_run(bench: Bench, probe: _Probe) -> None:
     """A program of operations that the backend lists runs; for any other ``missing`` names them."""
-    found = set(lacks(bench, probe.kernel))
-    if found:
-        unlisted, unclaimed = found & ALL_OPS, found - ALL_OPS
+    missing = set(lacks(bench, probe.kernel))
+    if missing:
+        unlisted, unclaimed = missing & ALL_OPS, missing - ALL_OPS
         equal(unlisted & bench.backend.supported_ops, set(), "operations that are listed, and missing")
         raise Skipped(f"`{bench.backend.id}` lacks {', '.join(sorted(unlisted | unclaimed))}")
     lanes = program_of(probe.kernel).workgroup_size[0]

@@ -79,8 +79,8 @@ def input_lengths_may_differ(bench: Bench, sizes: tuple[int, ...]) -> None:
     """One pipeline serves inputs of any length."""
     pipeline = bench.compile(SCALE)
     for size in sizes:
-        (found,) = bench.dispatch(pipeline, words(*range(size)))
-        equal(u32s(found), [k * 3 + k // 8 for k in range(size)], f"{size} elements")
+        (outputs,) = bench.dispatch(pipeline, words(*range(size)))
+        equal(u32s(outputs), [k * 3 + k // 8 for k in range(size)], f"{size} elements")
 
 
 @COMPILER.case()
@@ -203,15 +203,15 @@ def a_forgotten_program_is_compiled_again(bench: Bench, everything: bool) -> Non
     """
     program, compiler = parsed(_FORGOTTEN), bench.compiler
     configs = (DispatchConfig(), DispatchConfig(workgroup=(2, 1, 1)))
-    held = [compiler.compile(program, config) for config in configs]
+    results = [compiler.compile(program, config) for config in configs]
     forgotten = compiler.forget(None if everything else frozenset({program.digest}))
     before = compiler.cache_counters().misses
     again = [compiler.compile(program, config) for config in configs]
-    if all(result.cache is not CacheOutcome.UNKNOWN for result in (*held, *again)):
+    if all(result.cache is not CacheOutcome.UNKNOWN for result in (*results, *again)):
         holds(forgotten >= len(configs), f"{forgotten} pipelines were forgotten, {len(configs)} were there")
         equal(compiler.cache_counters().misses - before, len(configs), "the misses after forgetting")
-    for made in (*held, *again):
-        equal(bench.dispatch(made.pipeline, words(1, 2, 3, 4)), (words(40965, 40966, 40967, 40968),))
+    for result in (*results, *again):
+        equal(bench.dispatch(result.pipeline, words(1, 2, 3, 4)), (words(40965, 40966, 40967, 40968),))
 
 
 @COMPILER.case()

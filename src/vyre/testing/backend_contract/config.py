@@ -119,9 +119,9 @@ def ulp_budget(bench: Bench, budget: int) -> None:
     body { y[gid.x] = exp(x[gid.x]) }
     """
     exact = (0x3F80_0000, 0x402D_F854, 0x3EBC_5AB2, 0x7F80_0000)
-    given = words(0, 0x3F80_0000, 0xBF80_0000, 0x7F80_0000)
-    found = bench.words(kernel, given, ulp_budget=budget)
-    holds(all(abs(a - b) <= budget for a, b in zip(found, exact, strict=True)), f"{found} is too far from {exact}")
+    inputs = words(0, 0x3F80_0000, 0xBF80_0000, 0x7F80_0000)
+    results = bench.words(kernel, inputs, ulp_budget=budget)
+    holds(all(abs(a - b) <= budget for a, b in zip(results, exact, strict=True)), f"{results} is too far from {exact}")
 
 
 @CONFIG.case()

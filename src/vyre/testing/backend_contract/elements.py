@@ -117,8 +117,8 @@ def a_store_out_of_range_is_dropped(bench: Bench, element: ScalarType) -> None:
     if element is ScalarType.F64:
         one = 0x3FF0_0000_0000_0000
     value, nothing = one.to_bytes(element.size, "little"), bytes(element.size)
-    found = bench.run(kernel, value, nothing * 5, grid=(1, 1, 1))
-    equal(found, (value + nothing * 2 + value + nothing, value * 6 + nothing * 2))
+    outputs = bench.run(kernel, value, nothing * 5, grid=(1, 1, 1))
+    equal(outputs, (value + nothing * 2 + value + nothing, value * 6 + nothing * 2))
 
 
 @ELEMENTS.table(ALL)
@@ -160,8 +160,8 @@ def workgroup_memory_holds_it(bench: Bench, element: ScalarType) -> None:
     """
     bits = (patterns(element) * 16)[:32]
     kept = [scalar.store_element(element, b) for b in _loaded(element, bits)]
-    found = bench.run(kernel, stored(element, bits))
-    equal(found, (b"".join(kept[15::-1] + kept[:15:-1]), bytes(32 * element.size)))
+    outputs = bench.run(kernel, stored(element, bits))
+    equal(outputs, (b"".join(kept[15::-1] + kept[:15:-1]), bytes(32 * element.size)))
 
 
 @ELEMENTS.table(EXECUTABLE)
@@ -177,8 +177,8 @@ def parameters_are_passed_by_value(bench: Bench, element: ScalarType) -> None:
     body {{ y[gid.x] = a z[0u] = before z[1u] = after }}
     """
     for bits in samples(element)[:8]:
-        found = bench.run(kernel, words(11), bits.to_bytes(element.size, "little"), words(13))
-        equal(found, (scalar.store_element(element, bits) * 40, words(11, 13)))
+        outputs = bench.run(kernel, words(11), bits.to_bytes(element.size, "little"), words(13))
+        equal(outputs, (scalar.store_element(element, bits) * 40, words(11, 13)))
 
 
 @ELEMENTS.table(EXECUTABLE)

@@ -20,10 +20,10 @@ class Violation(AssertionError):
     """The backend breaks the rule of the case."""
 
 
-def equal(found: object, wanted: object, what: str = "the answer") -> None:
+def equal(actual: object, wanted: object, what: str = "the answer") -> None:
     """Raises ``Violation`` unless the values are equal."""
-    if found != wanted:
-        raise Violation(f"{what} is {_short(found)}, not {_short(wanted)}")
+    if actual != wanted:
+        raise Violation(f"{what} is {_short(actual)}, not {_short(wanted)}")
 
 
 def holds(condition: bool, rule: str) -> None:

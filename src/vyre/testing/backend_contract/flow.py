@@ -89,8 +89,8 @@ def loops_of_every_integer_type(bench: Bench, dtype: ScalarType) -> None:
     taken = [_rounds(*row) for row in rows] + [[]] * (32 - len(rows))
     variables = [v for values in taken for v in (*values, *[0] * (_ROUNDS - len(values)))]
     inputs = [stored(dtype, tuple(row[k] for row in rows)) for k in range(3)]
-    found = bench.run(kernel, *inputs, grid=(4, 1, 1))
-    equal(found, (stored(dtype, tuple(variables)), words(*map(len, taken))))
+    outputs = bench.run(kernel, *inputs, grid=(4, 1, 1))
+    equal(outputs, (stored(dtype, tuple(variables)), words(*map(len, taken))))
 
 
 @FLOW.case()

@@ -103,8 +103,8 @@ def a_map_covers_its_output(bench: Bench, count: int) -> None:
     buffer n @2 write u32[1]
     body { y[gid.x] = y[gid.x] + x[gid.x] + 1u n[0u] = num_groups.x }
     """
-    found, groups = bench.run(kernel, words(*range(100)), words(*[10] * count))
-    equal((u32s(found), u32s(groups)), ([k + 11 for k in range(count)], [max(1, -(-count // 8))]))
+    sums, groups = bench.run(kernel, words(*range(100)), words(*[10] * count))
+    equal((u32s(sums), u32s(groups)), ([k + 11 for k in range(count)], [max(1, -(-count // 8))]))
 
 
 @GEOMETRY.case()
@@ -167,7 +167,7 @@ def no_lanes_run_nothing(bench: Bench, config: dict[str, Any]) -> None:
     """An extent or a count without lanes leaves buffers as they were, and outputs zero."""
     buffers = "buffer x @0 read_write u32[1] buffer y @1 write u32[1]"
     kernel = f"workgroup_size 1, 1, 1 {buffers} body {{ x[0u] = 1u y[0u] = 1u }}"
-    equal([u32s(found) for found in bench.run(kernel, words(7), **config)], [[7], [0]])
+    equal([u32s(output) for output in bench.run(kernel, words(7), **config)], [[7], [0]])
 
 
 @GEOMETRY.case()

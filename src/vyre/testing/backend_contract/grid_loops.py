@@ -47,11 +47,11 @@ def rounds_run_until_one_changes_nothing(bench: Bench, limit: int) -> None:
     leaves the flag alone.
     """
     length = 40
-    found = [u32s(data) for data in bench.run(_SPREAD, words(0, *[_FAR] * (length - 1)), words(7), words(limit))]
+    outputs = [u32s(data) for data in bench.run(_SPREAD, words(0, *[_FAR] * (length - 1)), words(7), words(limit))]
     rounds = min(limit, length)
     flag = 7 if not limit else int(limit < length)
     wanted = _spread(length, rounds)
-    equal(found, [wanted, [flag], wanted if rounds else [0] * length, [rounds]])
+    equal(outputs, [wanted, [flag], wanted if rounds else [0] * length, [rounds]])
 
 
 @GRID_LOOPS.case("memory", "resident_executor")

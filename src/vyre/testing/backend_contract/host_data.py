@@ -79,8 +79,8 @@ def inputs_need_no_alignment(bench: Bench, offset: int) -> None:
     body { y[gid.x] = x[gid.x] z[gid.x] = z[gid.x] + 1u }
     """
     data, more = bytes(range(1, 25)), words(4, 5, 6)
-    found = bench.run(kernel, memoryview(bytes(offset) + data)[offset:], memoryview(bytes(offset) + more)[offset:])
-    equal(found, (words(5, 6, 7), data))
+    outputs = bench.run(kernel, memoryview(bytes(offset) + data)[offset:], memoryview(bytes(offset) + more)[offset:])
+    equal(outputs, (words(5, 6, 7), data))
 
 
 @INPUTS.case()
@@ -99,9 +99,9 @@ def inputs_are_not_changed_by_a_failure(bench: Bench) -> None:
     buffer x @0 read_write u32[4]
     body { x[gid.x] = 9u if x[gid.x] == 9u { trap(gid.x, "stop") } }
     """
-    given = bytearray(words(1, 2, 3, 4))
-    bench.refuses(TrapError, kernel, given)
-    equal(bytes(given), words(1, 2, 3, 4), "the caller's memory")
+    data = bytearray(words(1, 2, 3, 4))
+    bench.refuses(TrapError, kernel, data)
+    equal(bytes(data), words(1, 2, 3, 4), "the caller's memory")
 
 
 @INPUTS.case()
@@ -199,9 +199,9 @@ def many_buffers(bench: Bench, count: int) -> None:
     buffer y @{count} write u32[3]
     body {{ y[gid.x] = {total} }}
     """
-    given = [words(k, k * k, 1) for k in range(count)]
+    inputs = [words(k, k * k, 1) for k in range(count)]
     wanted = [sum(range(count)), sum(k * k for k in range(count)), count]
-    equal(bench.words(kernel, *given), wanted)
+    equal(bench.words(kernel, *inputs), wanted)
 
 
 @INPUTS.table({"1": 1, "16": 16, "64": 64})
@@ -218,14 +218,14 @@ def many_parameters(bench: Bench, count: int) -> None:
 def a_large_input(bench: Bench) -> None:
     """Inputs and outputs may be a few megabytes large."""
     data = bytes(range(256)) * 8192
-    (found,) = bench.run(
+    (output,) = bench.run(
         """workgroup_size 64, 1, 1
         buffer x @0 read_write u32[runtime]
         body { if gid.x == 5u { x[gid.x] = 0u } }""",
         data,
         grid=(1, 1, 1),
     )
-    holds(found == data[:20] + bytes(4) + data[24:], "a large buffer came back changed")
+    holds(output == data[:20] + bytes(4) + data[24:], "a large buffer came back changed")
 
 
 # ---------------------------------------------------------------- the storage of outputs

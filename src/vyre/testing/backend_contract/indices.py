@@ -71,8 +71,8 @@ def of_stores(bench: Bench, row: tuple[ScalarType, ScalarType]) -> None:
     """
     indices = _indices(dtype)
     wanted = tuple(indices.index(k) + 7 for k in range(_COUNT))
-    found = bench.run(kernel, stored(dtype, indices), grid=(-(-len(indices) // 64), 1, 1))
-    equal(found, (stored(element, wanted),))
+    outputs = bench.run(kernel, stored(dtype, indices), grid=(-(-len(indices) // 64), 1, 1))
+    equal(outputs, (stored(element, wanted),))
 
 
 @INDICES.table(_TYPES)
@@ -86,9 +86,9 @@ def of_atomics(bench: Bench, dtype: ScalarType) -> None:
     body {{ if gid.x < len(at) {{ let old = atomic_add(c, at[gid.x], 100u) y[gid.x] = old }} }}
     """
     values, indices = (11, 12, 13, 14, 15), _indices(dtype)
-    found = bench.run(kernel, stored(dtype, indices), words(*values))
+    outputs = bench.run(kernel, stored(dtype, indices), words(*values))
     old = words(*(_at(values, index) for index in indices))
-    equal(found, (words(*(v + 100 for v in values)), old))
+    equal(outputs, (words(*(v + 100 for v in values)), old))
 
 
 @INDICES.table(_TYPES)
@@ -152,13 +152,13 @@ def that_follow_the_lane(bench: Bench, stride: tuple[str, Callable[[int], int]])
     body {{ y[gid.x] = x[{index}] z[{index}] = gid.x + 1u }}
     """
     values = tuple((0x4000 + k) << 48 for k in range(_COUNT))
-    at = list(map(index_of_lane, range(lanes)))
+    indices = list(map(index_of_lane, range(lanes)))
     wanted = [0] * _COUNT
-    for lane, index_of in enumerate(at):
+    for lane, index_of in enumerate(indices):
         if 0 <= index_of < _COUNT:
             wanted[index_of] = lane + 1
-    found = bench.run(kernel, stored(f64, values), grid=(1, 1, 1))
-    equal(found, (stored(f64, tuple(_at(values, k) for k in at)), words(*wanted)))
+    outputs = bench.run(kernel, stored(f64, values), grid=(1, 1, 1))
+    equal(outputs, (stored(f64, tuple(_at(values, k) for k in indices)), words(*wanted)))
 
 
 _LANES: Final = 8

@@ -73,9 +73,9 @@ def parts_are_run_by_number(bench: Bench) -> None:
 @KEPT_STEPS.case()
 def host_bytes_are_read_once(bench: Bench) -> None:
     """Host bytes that change after ``keep`` do not reach the steps."""
-    x, y, given = bench.holding(0, 0, 0, 0), bench.holding(1, 1, 1, 1), bytearray(words(5))
-    with _kept(bench, [[bench.step(_MIX, memoryview(given), x, y)]]) as steps:
-        given[:] = words(7)
+    x, y, data = bench.holding(0, 0, 0, 0), bench.holding(1, 1, 1, 1), bytearray(words(5))
+    with _kept(bench, [[bench.step(_MIX, memoryview(data), x, y)]]) as steps:
+        data[:] = words(7)
         steps.run(0, 1)
         equal(bench.content(y), [8, 8, 8, 8])
 

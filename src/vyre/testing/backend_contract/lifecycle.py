@@ -83,11 +83,11 @@ def _typed_or_right(call: Callable[[], object], wanted: object) -> None:
     error.
     """
     try:
-        found = call()
+        answer = call()
     except BackendError as error:
         check_error(error)
         return
-    equal(found, wanted, "the answer of a closed backend")
+    equal(answer, wanted, "the answer of a closed backend")
 
 
 @LIFECYCLE.case()

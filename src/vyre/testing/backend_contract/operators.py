@@ -32,13 +32,13 @@ def check(bench: Bench, operation: Operation, rows: tuple[Row, ...] = ()) -> Non
     rows = rows or operation.samples()
     program = operation.program(len(rows))
     check_rules(program).raise_if_invalid()
-    (found,) = bench.run(program, *operation.inputs(rows).values())
+    (output,) = bench.run(program, *operation.inputs(rows).values())
     size = operation.result.size
     for i, (row, wanted) in enumerate(zip(rows, expected(operation, rows), strict=True)):
-        if found[i * size : (i + 1) * size] != wanted:
-            given = ", ".join(f"{bits:#x}" for bits in row)
-            got = found[i * size : (i + 1) * size][::-1].hex()
-            raise Violation(f"of ({given}) it gives 0x{got}, not 0x{wanted[::-1].hex()}")
+        if output[i * size : (i + 1) * size] != wanted:
+            operands = ", ".join(f"{bits:#x}" for bits in row)
+            got = output[i * size : (i + 1) * size][::-1].hex()
+            raise Violation(f"of ({operands}) it gives 0x{got}, not 0x{wanted[::-1].hex()}")
 
 
 @lru_cache(2048)
@@ -207,9 +207,9 @@ def known_answers(bench: Bench, fact: _Fact) -> None:
     buffer y @1 write {fact.result.text}[1]
     body {{ let a = x[0u] let b = x[1u] y[0u] = {fact.expression} }}
     """
-    given = a.to_bytes(dtype.size, "little") + b.to_bytes(dtype.size, "little")
+    operands = a.to_bytes(dtype.size, "little") + b.to_bytes(dtype.size, "little")
     wanted = fact.bits.to_bytes(fact.result.size, "little")
-    equal(bench.run(kernel, given), (wanted,), f"{fact.expression} of values from memory")
+    equal(bench.run(kernel, operands), (wanted,), f"{fact.expression} of values from memory")
     constants = f"""
     workgroup_size 1, 1, 1
     buffer y @0 write {fact.result.text}[1]
@@ -237,7 +237,7 @@ def operations_with_native_text(bench: Bench, language: str) -> None:
         raise Skipped(f"`{bench.backend.id}` does not list {native_op(language)}")
     (weigh,) = _WEIGHED.definitions
     used = Lowering.native(weigh, language, _TEXTS[language]).definitions if language else (weigh,)
-    given = [k * 0x9E37_79B1 & 0xFFFF_FFFF for k in range(1, 13)]
-    found = bench.words(expanded(replace(_WEIGHED, definitions=used)), words(*given), grid=(1, 1, 1))
-    rows = enumerate(zip(given, given[4:], given[8:], strict=False))
-    equal(found, [c + (a & (i + (b & 7) * 5)) * 5 & 0xFFFF_FFFF for i, (a, b, c) in rows], "the results")
+    numbers = [k * 0x9E37_79B1 & 0xFFFF_FFFF for k in range(1, 13)]
+    results = bench.words(expanded(replace(_WEIGHED, definitions=used)), words(*numbers), grid=(1, 1, 1))
+    rows = enumerate(zip(numbers, numbers[4:], numbers[8:], strict=False))
+    equal(results, [c + (a & (i + (b & 7) * 5)) * 5 & 0xFFFF_FFFF for i, (a, b, c) in rows], "the results")

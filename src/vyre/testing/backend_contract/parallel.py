@@ -102,8 +102,8 @@ def shuffles_move_bits(bench: Bench, element: ScalarType) -> None:
     lanes = [(k * 7 + 3) % 40 if k % 5 else 0xFFFF_FFFF for k in range(64)]
     read = [scalar.load_element(element, v.to_bytes(element.size, "little")) for v in values]
     wanted = [read[k // 32 * 32 + lane] if lane < 32 else 0 for k, lane in enumerate(lanes)]
-    found = bench.run(_SHUFFLED.format(element.text), stored(element, values), words(*lanes))
-    equal(found, (b"".join(scalar.store_element(element, w) for w in wanted),))
+    outputs = bench.run(_SHUFFLED.format(element.text), stored(element, values), words(*lanes))
+    equal(outputs, (b"".join(scalar.store_element(element, w) for w in wanted),))
 
 
 _SUMMED: Final = """
@@ -126,5 +126,5 @@ def subgroup_sums(bench: Bench, element: ScalarType) -> None:
             for k in range(size):
                 total = scalar.binary(BinaryOp.ADD, element, total, values[group * 40 + first + k])
             wanted += [total] * size
-    found = bench.run(_SUMMED.format(element.text), stored(element, tuple(values)))
-    equal(found, (b"".join(scalar.store_element(element, w) for w in wanted),))
+    outputs = bench.run(_SUMMED.format(element.text), stored(element, tuple(values)))
+    equal(outputs, (b"".join(scalar.store_element(element, w) for w in wanted),))

@@ -104,9 +104,9 @@ def a_job_equals_execute(bench: Bench) -> None:
     """A job has the bytes that ``execute`` returns, however often its place in the queue was used before."""
     with _opened(bench, _ADD, 4, _ROW) as engine:
         for number in range(11):
-            given = words(number), words(number, 1, 2, 3)
-            ticket = _submitted(engine, *given)
-            equal(_result(engine, ticket), bench.run(_ADD, *given))
+            inputs = words(number), words(number, 1, 2, 3)
+            ticket = _submitted(engine, *inputs)
+            equal(_result(engine, ticket), bench.run(_ADD, *inputs))
             holds(engine.done(ticket), "a job that was awaited is not done")
             engine.forget(ticket)
         equal(engine.output_nbytes, (_ROW, _ROW))
@@ -200,18 +200,18 @@ def wrong_inputs_are_refused(bench: Bench) -> None:
 def a_full_queue_is_told_and_closing_ends_every_job(bench: Bench) -> None:
     """A queue of jobs that never end is full after ``capacity`` of them, which is told at once; closing ends them."""
     with _opened(bench, _ENDLESS, _ROW, capacity=2) as engine:
-        given = (view(words(1, 1, 1, 1)),)
-        tickets = [engine.submit(given) for _ in range(engine.capacity + 3)]
+        inputs = (view(words(1, 1, 1, 1)),)
+        tickets = [engine.submit(inputs) for _ in range(engine.capacity + 3)]
         equal([ticket is None for ticket in tickets], [False] * engine.capacity + [True] * 3)
         into = [memoryview(bytearray(_ROW))]
-        holds(engine.submit_many(given, 1, into) is None, "a batch found room in a full queue")
+        holds(engine.submit_many(inputs, 1, into) is None, "a batch found room in a full queue")
         holds(not engine.wait_room(0.01) and not engine.drain(0.01), "jobs that never end have ended")
         engine.close()
         engine.close()
         for ticket in tickets[: engine.capacity]:
             assert ticket is not None
             refusal(DispatchFailed, lambda ticket=ticket: engine.wait(ticket, None))  # type: ignore[misc]
-        refusal((InvalidResource, DispatchFailed), lambda: engine.submit(given))
+        refusal((InvalidResource, DispatchFailed), lambda: engine.submit(inputs))
 
 
 @PERSISTENT.case()

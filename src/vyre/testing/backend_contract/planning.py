@@ -56,9 +56,9 @@ def _planned(bench: Bench) -> tuple[ExecutionPlanning, tuple[PlannedExecution, .
     planning = _planning(bench)
     for _ in range(RUNS):
         equal(bench.words(INCREMENT, words(1, 2)), [2, 3])
-    found = planning.plans()
-    holds(len(found) > 0, f"nothing was decided in {RUNS} dispatches")
-    return planning, found
+    plans = planning.plans()
+    holds(len(plans) > 0, f"nothing was decided in {RUNS} dispatches")
+    return planning, plans
 
 
 @PLANNING.case()
@@ -160,7 +160,7 @@ def an_experiment_takes_time(bench: Bench, experiment: CostExperiment) -> None:
             refusal(UnsupportedFeature, lambda: timed(experiment, 1))
             return
         times = [timed(experiment, size) for size in _SIZES]
-    holds(all(type(found) is int and found >= 0 for found in times), f"{times} are no times in ns")
+    holds(all(type(time) is int and time >= 0 for time in times), f"{times} are no times in ns")
     holds(sum(times) > 0, "all of it took no time")
 
 
@@ -170,7 +170,7 @@ def experiments_change_no_byte(bench: Bench) -> None:
     probe = bench.cost_probe
     if not probe.experiments:
         raise Skipped("experiments")
-    some = min(probe.experiments, key=lambda found: found.value)
+    some = min(probe.experiments, key=lambda each: each.value)
     equal(bench.words(INCREMENT, words(1, 2)), [2, 3])
     for _ in range(2):
         with probe.measuring() as timed:

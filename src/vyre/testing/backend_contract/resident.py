@@ -388,8 +388,8 @@ class _Counted(NamedTuple):
 )
 def a_grid_from_memory(bench: Bench, row: _Counted) -> None:
     """A program whose grid is read from memory runs the counts that a step before it stored; too many run nothing."""
-    given, counts, y, excess = bench.holding(*row.counts), bench.allocate(12), bench.allocate(96), bench.allocate(12)
-    store = bench.step(SUM, given, words(0, 0, 0), counts)
+    summed, counts, y, excess = bench.holding(*row.counts), bench.allocate(12), bench.allocate(96), bench.allocate(12)
+    store = bench.step(SUM, summed, words(0, 0, 0), counts)
     mark = bench.step(with_indirect_grid(bench.program(_MARK)), y, counts, excess, grid=(3, 2, 1))
     bench.sequence(prefix=(store, mark))
     equal((bench.content(y), bench.content(excess)), (row.marked, [*row.excess]))

@@ -136,8 +136,8 @@ def a_trap_in_a_later_round_ends_them(bench: Bench) -> None:
     """A step that traps in its third round has run twice, and nothing runs behind the trap."""
     x, n, flag = bench.holding(7), bench.holding(50), bench.holding(0)
     steps = (bench.step(_TRAP, x), bench.step(_DOWN, n, flag))
-    found = refusal(TrapError, lambda: bench.sequence(repeated=steps, repeat_count=10, flag=flag))
-    equal((found.tag, found.address), ("nine", 3))
+    trap = refusal(TrapError, lambda: bench.sequence(repeated=steps, repeat_count=10, flag=flag))
+    equal((trap.tag, trap.address), ("nine", 3))
     equal((bench.content(x), bench.content(n)), ([9], [48]))
 
 
@@ -170,9 +170,9 @@ def what_repeats_steps_is_known(bench: Bench) -> None:
     if loops is None:
         return
     own = {FixpointExecutor.COMMAND_LIST, FixpointExecutor.WHILE_GRAPH}
-    found = loops.loop_executors((step,))
-    holds(found <= own, f"{found - own} need no help of a backend")
-    equal(loops.loop_executors((step,)), found, "the second answer")
+    executors = loops.loop_executors((step,))
+    holds(executors <= own, f"{executors - own} need no help of a backend")
+    equal(loops.loop_executors((step,)), executors, "the second answer")
     equal(bench.content(x), [1], "nothing is launched")
 
 
@@ -186,8 +186,8 @@ def what_is_resident_of_a_grid_is_known(bench: Bench) -> None:
         return
     x = bench.holding(*range(12))
     step = bench.step(_ACROSS, x, grid=(3, 1, 1))
-    found = loops.grid_sync(step)
-    equal((found.workgroups, loops.grid_sync(step)), (3, found), "the grid, and the second answer")
-    fits = found.workgroups <= found.multiprocessors * found.resident_per_multiprocessor
-    holds(found.cooperative or not fits, "what launches no cooperative kernels holds none of a grid")
+    grid = loops.grid_sync(step)
+    equal((grid.workgroups, loops.grid_sync(step)), (3, grid), "the grid, and the second answer")
+    fits = grid.workgroups <= grid.multiprocessors * grid.resident_per_multiprocessor
+    holds(grid.cooperative or not fits, "what launches no cooperative kernels holds none of a grid")
     equal(bench.content(x), list(range(12)), "nothing is launched")

@@ -31,10 +31,10 @@ def a_tile_sees_its_own_part_alone(bench: Bench, guarded: bool) -> None:
     """
     program = of_tiles(parsed(_CONFIRM), {"found": 2, "confirmed": 1}, guarded=guarded)
     last = (9, 9) if guarded else (6, 7)
-    x, found = bench.holding(1, 2, 3, 4, *last), bench.holding(50, 51, 52, 53, 54, 55)
+    x, hits = bench.holding(1, 2, 3, 4, *last), bench.holding(50, 51, 52, 53, 54, 55)
     confirmed, passed, counts = bench.holding(0, 0, 0), bench.holding(4, 8, 0), bench.holding(0, 0, 0)
     flags = (passed,) if guarded else ()
-    confirm = bench.step(program, x, found, confirmed, *flags, grid=(3, 1, 1))
+    confirm = bench.step(program, x, hits, confirmed, *flags, grid=(3, 1, 1))
     bench.sequence(prefix=(confirm, bench.step(judging(), passed, confirmed, counts, extent=3)))
-    equal(bench.content(found), [50, 1, 52, 3, 54, 55 if guarded else 6])
+    equal(bench.content(hits), [50, 1, 52, 3, 54, 55 if guarded else 6])
     equal((bench.content(confirmed), bench.content(counts)), ([1, 1, 0], [2, 2 if guarded else 3, 2]))

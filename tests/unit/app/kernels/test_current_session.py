@@ -128,7 +128,7 @@ from vyre.app.kernels import current_session as module
 
 raised(x)
 parent = current_session()
-with module._DEFAULT._lock, raised._made._lock:  # as threads of the parent may hold them
+with module._DEFAULT._lock, raised._specializations._lock:  # as threads of the parent may hold them
     child = os.fork()
     if child == 0:
         raised(x)

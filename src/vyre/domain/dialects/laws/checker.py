@@ -151,7 +151,7 @@ def check_all(law: Law, *, seed: int = 0) -> tuple[Verdict, ...]:
 
     Types of one model, such as u32 and u64, are tried in it once.
     """
-    found: list[Verdict] = []
+    verdicts: list[Verdict] = []
     seen: dict[Any, tuple[Trial, ...]] = {}
     for dtype in sorted(law.types, key=lambda t: t.tag):
         types = model_types(law, dtype)
@@ -162,8 +162,8 @@ def check_all(law: Law, *, seed: int = 0) -> tuple[Verdict, ...]:
             verdict = Verdict(law, dtype, verdict.counterexample, (*verdict.trials, *known))
         elif key is not None and not verdict.is_refuted:
             seen[key] = verdict.trials[-1:]
-        found.append(verdict)
-    return tuple(found)
+        verdicts.append(verdict)
+    return tuple(verdicts)
 
 
 # ------------------------------------------------------------------------------ real widths
@@ -286,8 +286,8 @@ def _try_in_model(
     is_exhaustive = size <= MOST_MODEL_VALUES
     cases = 0
     for values in run.all_chunks() if is_exhaustive else run.samples(seed):
-        found, counterexample = run.differing(values)
-        cases += found
+        tried, counterexample = run.differing(values)
+        cases += tried
         if counterexample is not None:
             return Trial(f"{cases} values {sizes}", cases, False, True), counterexample
     what = f"all {cases} values {sizes}" if is_exhaustive else f"{cases} random values {sizes}"

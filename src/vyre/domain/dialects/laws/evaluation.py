@@ -91,10 +91,10 @@ class _Evaluation:
         self._known: dict[int, tuple[ScalarType, Any]] = {}
 
     def of(self, expr: Expr) -> tuple[ScalarType, Any]:
-        found = self._known.get(id(expr))
-        if found is None:
-            found = self._known[id(expr)] = self._of(expr)
-        return found
+        value = self._known.get(id(expr))
+        if value is None:
+            value = self._known[id(expr)] = self._of(expr)
+        return value
 
     def _of(self, expr: Expr) -> tuple[ScalarType, Any]:
         match expr:

@@ -194,9 +194,7 @@ class Law:
     @property
     def digest(self) -> str:
         """Returns a hexadecimal digest of all that the law says, its name and its direction left out."""
-        holes = sorted(
-            f"{name}: {found if isinstance(found, str) else found.text}" for name, found in self.holes.items()
-        )
+        holes = sorted(f"{name}: {t if isinstance(t, str) else t.text}" for name, t in self.holes.items())
         types = sorted(dtype.text for dtype in self.types)
         parts = (self.before, self.after, self.where or "", *holes, "", *types)
         return blake3("\0".join(("vyre.law.v1", *parts)).encode()).hexdigest(16)
@@ -221,8 +219,8 @@ class Law:
                     raise self._malformed(text, f"`{name}` is no hole of `before`", "use holes that `before` binds.")
 
     def _hole_type(self, name: str, dtype: ScalarType) -> ScalarType:
-        found = self.holes.get(name, dtype)
-        return found if isinstance(found, ScalarType) else _RELATED[found][dtype]
+        resultof = self.holes.get(name, dtype)
+        return resultof if isinstance(resultof, ScalarType) else _RELATED[resultof][dtype]
 
     def _folded(self, text: str, dtype: ScalarType) -> Expr:
         key = (f"{text} folded", dtype)
@@ -254,12 +252,12 @@ class Law:
             if type(node) is Var and node.name not in CONSTANTS and not _HOLE.match(node.name):
                 known = ", ".join(CONSTANTS)
                 raise self._malformed(text, f"unknown constant `{node.name}`", f"use one of {known}, or lower case.")
-        found, errors = self._typed(expr, dtype)
-        if found is None or errors:
+        result, errors = self._typed(expr, dtype)
+        if result is None or errors:
             first = errors[0] if errors else f"a variable of {dtype.text} has no type"
             raise self._malformed(text, f"operands do not fit for {dtype.text}: {first}", "see docs/semantics.md.")
-        if text == "where" and found is not ScalarType.BOOL:
-            raise self._malformed(text, f"the condition is {found.text}, not bool", "write a comparison.")
+        if text == "where" and result is not ScalarType.BOOL:
+            raise self._malformed(text, f"the condition is {result.text}, not bool", "write a comparison.")
         return expr
 
     def _typed(self, expr: Expr, dtype: ScalarType) -> tuple[ScalarType | None, list[str]]:
@@ -270,8 +268,8 @@ class Law:
             known = CONSTANTS.get(name)
             local = self._hole_type(name, dtype) if known is None else known.dtype(dtype)
             typer.locals.declare(name, Local(local))
-        found = typer.type_of(expr)
-        return found, [each.message for each in findings.report(order_sensitive=False).errors]
+        result = typer.type_of(expr)
+        return result, [each.message for each in findings.report(order_sensitive=False).errors]
 
     def _same_type(self, dtype: ScalarType) -> None:
         first, second = (self._typed(self._side(text, dtype), dtype)[0] for text in ("before", "after"))
@@ -305,9 +303,9 @@ def _fold(node: Any, dtype: ScalarType) -> Any:
     kind = type(node)
     if kind not in FOLD or {*map(type, CHILDREN[kind](node))} != {Literal}:
         return node
-    found = static_type(node, {}, {})
-    assert found is not None
-    return Literal(found, folded(node), loc=node.loc)
+    result_type = static_type(node, {}, {})
+    assert result_type is not None
+    return Literal(result_type, folded(node), loc=node.loc)
 
 
 # ------------------------------------------------------------------------------ texts of one type

@@ -80,7 +80,7 @@ def _is_mask(literal: Literal) -> bool:
 
 def _changes_width(law: Law, dtype: ScalarType) -> bool:
     visible = law.hole_types(dtype) | {
-        name: made.dtype(dtype) for name, made in CONSTANTS.items() if _exists(name, dtype)
+        name: constant.dtype(dtype) for name, constant in CONSTANTS.items() if _exists(name, dtype)
     }
     for side in _sides(law, dtype):
         for node in walk(side):
@@ -160,16 +160,16 @@ def _by_pairs(rule: Callable[[int, int], int], left: Any, right: Any) -> Any:
     import numpy as np
 
     pairs, places = np.unique(left.astype(np.uint64) << np.uint64(32) | right, return_inverse=True)
-    made = [rule(pair >> 32, pair & 0xFFFF_FFFF) for pair in pairs.tolist()]
+    results = [rule(pair >> 32, pair & 0xFFFF_FFFF) for pair in pairs.tolist()]
     shape = np.broadcast_shapes(left.shape, right.shape)
-    return np.asarray(made, np.uint16)[places].reshape(shape)
+    return np.asarray(results, np.uint16)[places].reshape(shape)
 
 
 def _table(rows: Iterable[int]) -> Any:
     import numpy as np
 
-    found = list(rows)
-    return np.asarray(found, np.uint8 if max(found) < 1 << _TABLE_BITS else np.uint16)
+    values = list(rows)
+    return np.asarray(values, np.uint8 if max(values) < 1 << _TABLE_BITS else np.uint16)
 
 
 @cache
@@ -210,7 +210,7 @@ def type_text(dtype: ValueType) -> str:
 def constant_values(law: Law, dtype: ScalarType, types: Types) -> dict[str, int]:
     """Returns the bits of the named constants of a law in a model."""
     used = {node.name for side in _sides(law, dtype) for node in walk(side) if isinstance(node, Var)}
-    return {name: made.bits(types.get(dtype, dtype)) for name, made in CONSTANTS.items() if name in used}
+    return {name: constant.bits(types.get(dtype, dtype)) for name, constant in CONSTANTS.items() if name in used}
 
 
 def constant_types(law: Law, dtype: ScalarType) -> dict[str, ScalarType]:

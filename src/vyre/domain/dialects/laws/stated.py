@@ -68,7 +68,7 @@ def stated_law(
     known = {each.id: each for each in definitions}
     if len(text) > MAX_LAW_CHARACTERS:
         raise MalformedText(f"a law of `{operation}` has {len(text)} characters", fix="keep it within 4096.")
-    found: dict[Any, Law] = {}
+    laws: dict[Any, Law] = {}
     problems: dict[ScalarType, str] = {}
     for dtype in _TYPES:
         try:
@@ -80,13 +80,13 @@ def stated_law(
         else:  # a law in which nothing has the type T is the same for all: one of its holes' types stands for it
             holes = law.hole_types(dtype)
             key = law.before, law.after, tuple(holes.items())
-            if key not in found or dtype in holes.values():
-                found[key] = law
-    if not found:
+            if key not in laws or dtype in holes.values():
+                laws[key] = law
+    if not laws:
         own = next((each.result_type for each in definitions if each.id == operation), None)
         told = problems[own] if own in problems else next(iter(problems.values()))
         raise MalformedText(f"law {text}: the operands have no type that fits; {told}", fix=_FIX)
-    return StatedLaw(name, operation, text, tuple(found.values()))
+    return StatedLaw(name, operation, text, tuple(laws.values()))
 
 
 def _at(
@@ -116,8 +116,8 @@ def _at(
         return holes
     findings = Findings()
     typer = ExpressionTyper({}, findings, known)
-    for hole, found in holes.items():
-        typer.locals.declare(hole, Local(found))
+    for hole, hole_type in holes.items():
+        typer.locals.declare(hole, Local(hole_type))
     types = [typer.type_of(side) for side in (whole.left, whole.right)]
     errors = findings.report(order_sensitive=False).errors
     if errors or None in types:
@@ -135,16 +135,16 @@ def _at(
 
 def _holes(whole: Expr, dtype: ScalarType, known: Mapping[str, Definition]) -> dict[str, ScalarType] | str:
     """Returns the type of each hole, or what contradicts: an argument of two calls may have two types."""
-    found: dict[str, ScalarType] = {}
+    types: dict[str, ScalarType] = {}
     for node in walk(whole):
         if type(node) is not Call:
             continue
         for argument, parameter in zip(node.args, known[node.op].parameters, strict=False):
-            if type(argument) is Var and found.setdefault(argument.name, parameter.dtype) is not parameter.dtype:
+            if type(argument) is Var and types.setdefault(argument.name, parameter.dtype) is not parameter.dtype:
                 return (
-                    f"`{argument.name}` is an argument of type {found[argument.name].text} and {parameter.dtype.text}"
+                    f"`{argument.name}` is an argument of type {types[argument.name].text} and {parameter.dtype.text}"
                 )
-    return {node.name: found.get(node.name, dtype) for node in walk(whole) if type(node) is Var}
+    return {node.name: types.get(node.name, dtype) for node in walk(whole) if type(node) is Var}
 
 
 # ------------------------------------------------------------------------------ bodies as expressions
@@ -162,9 +162,9 @@ def without_calls_in(expr: Expr, known: Mapping[str, Definition]) -> Expr:
             return node
         return _Body(known, known[node.op], sizes).result(node.args)
 
-    made = rebuilt(expr, changed)
-    _check_size(made, sizes, "the law")
-    return made
+    plain = rebuilt(expr, changed)
+    _check_size(plain, sizes, "the law")
+    return plain
 
 
 def _check_size(expr: Expr, sizes: dict[int, tuple[int, int]], what: str) -> None:
@@ -188,11 +188,11 @@ class _Body:
         return self._value(self._definition.result, values)
 
     def _value(self, expr: Expr, values: Mapping[str, Expr]) -> Expr:
-        made = without_calls_in(
+        value = without_calls_in(
             rebuilt(expr, lambda node: values[node.name] if type(node) is Var else node), self._known
         )
-        _check_size(made, self._sizes, f"the body of `{self._definition.id}`")
-        return made
+        _check_size(value, self._sizes, f"the body of `{self._definition.id}`")
+        return value
 
     def _run(self, body: Body, values: dict[str, Expr]) -> None:
         for stmt in body:

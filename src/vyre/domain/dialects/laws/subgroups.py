@@ -58,9 +58,9 @@ class LaneExample(NamedTuple):
     after: tuple[int, ...]
 
     def __str__(self) -> str:
-        held = ", ".join(f"{name} = {list(lanes)}" for name, lanes in self.values.items())
+        text = ", ".join(f"{name} = {list(lanes)}" for name, lanes in self.values.items())
         count, where = len(self.before), " in the model" if self.is_model else ""
-        return f"{list(self.before)} is not {list(self.after)} in {count} lanes{where}{f' with {held}' if held else ''}"
+        return f"{list(self.before)} is not {list(self.after)} in {count} lanes{where}{f' with {text}' if text else ''}"
 
 
 _INTEGERS: Final = frozenset({_S.U32, _S.I32, _S.U64, _S.I64})
@@ -101,9 +101,9 @@ def check_lanes(law: SubgroupLaw, dtype: ScalarType, *, seed: int = 0) -> LaneEx
     holes = law.hole_types(dtype)
     if not dtype.is_float:
         for values in _model_values(law, holes):
-            found = _differing(law, dtype, sides, holes, values)
-            if found is not None:
-                return found
+            example = _differing(law, dtype, sides, holes, values)
+            if example is not None:
+                return example
     source = random.Random(seed)
     for _ in range(_TRIALS):
         for lanes in _SIZES:
@@ -145,10 +145,10 @@ def _model_values(law: SubgroupLaw, holes: Mapping[str, ScalarType]) -> Iterator
             values = all_values(_MODEL.get(dtype, dtype)) if every else np.asarray(_BOUNDARIES, np.uint8)
             columns.append(values)
         grids = np.meshgrid(*columns, indexing="ij") if columns else []
-        found = {at: grid.reshape(-1) for at, grid in zip(axes, grids, strict=True)}
-        yield {name: [found[name, 0 if name in law.uniform else lane] for lane in range(lanes)] for name in holes} or {
-            "": [np.zeros(1, np.uint8)] * lanes
-        }
+        grid_values = {axis: grid.reshape(-1) for axis, grid in zip(axes, grids, strict=True)}
+        yield {
+            name: [grid_values[name, 0 if name in law.uniform else lane] for lane in range(lanes)] for name in holes
+        } or {"": [np.zeros(1, np.uint8)] * lanes}
 
 
 def _differing(
@@ -173,8 +173,8 @@ def _differing(
     def at(array: Any) -> int:
         return int(np.broadcast_to(array, wrong.shape).reshape(-1)[place])
 
-    held = {name: tuple(map(at, values[name])) for name in holes}
-    return LaneExample(law.name, True, held, tuple(at(a) for a, _ in pairs), tuple(at(b) for _, b in pairs))
+    operands = {name: tuple(map(at, values[name])) for name in holes}
+    return LaneExample(law.name, True, operands, tuple(at(a) for a, _ in pairs), tuple(at(b) for _, b in pairs))
 
 
 def lane_values(
@@ -187,7 +187,7 @@ def lane_values(
     types, known = dict(holes), dict(values)
 
     def in_lane(node: Expr, lane: int) -> Any:
-        return evaluated(node, types, {name: found[lane] for name, found in known.items()}, algebra)
+        return evaluated(node, types, {name: lanes_of[lane] for name, lanes_of in known.items()}, algebra)
 
     def replaced(node: Any) -> Any:
         if type(node) not in OPERATIONS and type(node) is not SubgroupLane:
@@ -228,11 +228,11 @@ def _operation(
             bit = algebra.select(_S.U32, of(node.condition, lane), algebra.literal(_S.U32, 1 << lane), nothing)
             bits = algebra.binary(BinaryOp.BIT_OR, _S.U32, _S.U32, bits, bit)
         return [bits] * lanes
-    values, made = [of(node.value, lane) for lane in range(lanes)], []
+    values, results = [of(node.value, lane) for lane in range(lanes)], []
     for reader in range(lanes):
-        wanted, found = of(node.lane, reader), algebra.literal(dtype, 0)
+        wanted, chosen = of(node.lane, reader), algebra.literal(dtype, 0)
         for lane, value in enumerate(values):
             is_it = algebra.binary(BinaryOp.EQ, _S.U32, _S.U32, wanted, algebra.literal(_S.U32, lane))
-            found = algebra.select(dtype, is_it, value, found)
-        made.append(found)
-    return made
+            chosen = algebra.select(dtype, is_it, value, chosen)
+        results.append(chosen)
+    return results

@@ -159,18 +159,18 @@ class Replay:
         return first.op is second.op and swapped and self._commuting(head) == step.law
 
     def _is_instance(self, rule: Rule, before: Expr, after: Expr) -> bool:
-        found: dict[str, Expr] = {}
-        if not (self._fits(rule, rule.before, before, found) and self._fits(rule, rule.after, after, found)):
+        holes: dict[str, Expr] = {}
+        if not (self._fits(rule, rule.before, before, holes) and self._fits(rule, rule.after, after, holes)):
             return False
-        bits = {name: found[name].bits for name in rule.constants & found.keys()}  # type: ignore[union-attr]
+        bits = {name: holes[name].bits for name in rule.constants & holes.keys()}  # type: ignore[union-attr]
         return rule.holds is None or rule.holds(bits)
 
-    def _fits(self, rule: Rule, pattern: Expr, expr: Expr, found: dict[str, Expr]) -> bool:
+    def _fits(self, rule: Rule, pattern: Expr, expr: Expr, holes: dict[str, Expr]) -> bool:
         """Returns whether an expression is the pattern with these expressions for its holes; adds what is new."""
         if type(pattern) is Var:
-            if pattern.name in found:
-                return found[pattern.name] == expr
-            found[pattern.name] = expr
+            if pattern.name in holes:
+                return holes[pattern.name] == expr
+            holes[pattern.name] = expr
             if pattern.name in rule.constants and type(expr) is not Literal:
                 return False
             return typed_head(expr, self._locals, self._elements).dtype is rule.holes[pattern.name]
@@ -179,7 +179,7 @@ class Replay:
         below = children(expr)
         if with_children(pattern, below) != expr:
             return False
-        return all(self._fits(rule, p, e, found) for p, e in zip(children(pattern), below, strict=True))
+        return all(self._fits(rule, p, e, holes) for p, e in zip(children(pattern), below, strict=True))
 
 
 def _replaced(root: Expr, place: Place, step: Step) -> Expr:
@@ -191,9 +191,9 @@ def _replaced(root: Expr, place: Place, step: Step) -> Expr:
         part = children(part)[position]
     if part != step.before:
         raise FalseStep(f"the expression has another part at {place}: {step}")
-    made = step.after
+    new = step.after
     for outer, position in reversed(around):
         operands = list(children(outer))
-        operands[position] = made
-        made = with_children(outer, operands)
-    return made
+        operands[position] = new
+        new = with_children(outer, operands)
+    return new

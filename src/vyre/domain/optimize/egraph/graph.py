@@ -201,9 +201,9 @@ class EGraph:
         """Returns the term of each entry of a window; those of opaque ones are leaves."""
         terms: list[int] = []
         for head, operands, expr in entries:
-            made = self.term(head, tuple([terms[below] for below in operands]))
-            self._sources.setdefault(made, expr)
-            terms.append(made)
+            term = self.term(head, tuple([terms[below] for below in operands]))
+            self._sources.setdefault(term, expr)
+            terms.append(term)
         return terms
 
     def term(self, head: Head, operands: Operands = ()) -> int:
@@ -212,37 +212,37 @@ class EGraph:
         The head of an operator must be ``interned``.
         """
         key = (head, operands)
-        found = self._exact.get(key)
-        if found is not None:
-            return found
-        made = self._exact[key] = len(self.heads)
+        known = self._exact.get(key)
+        if known is not None:
+            return known
+        term = self._exact[key] = len(self.heads)
         self.heads.append(head)
         self.operands.append(operands)
-        self._parent.append(made)
-        self._members.append([made])
+        self._parent.append(term)
+        self._members.append([term])
         self._users.append({})
-        self._constant.append(made if head.node is Literal else None)
-        self._proof.append(made)
+        self._constant.append(term if head.node is Literal else None)
+        self._proof.append(term)
         self._reasons.append(None)
         self.is_alive.append(True)
         if operands:
-            self._place(made)
-        if self.is_alive[made]:
-            self.touched.append(made)
-        return made
+            self._place(term)
+        if self.is_alive[term]:
+            self.touched.append(term)
+        return term
 
-    def _place(self, made: int) -> None:
+    def _place(self, term: int) -> None:
         """Joins a new term with what it is congruent to; makes it a user of its operands if it represents itself."""
-        canonical_key = self._key(made)
+        canonical_key = self._key(term)
         other = self._canonical.get(canonical_key)
         if other is not None:
-            self.is_alive[made] = False
-            self._congruent(made, other)
+            self.is_alive[term] = False
+            self._congruent(term, other)
             return
-        self._canonical[canonical_key] = made
+        self._canonical[canonical_key] = term
         for below in canonical_key[1]:
-            self._users[below][made] = None
-        self._fold(made)
+            self._users[below][term] = None
+        self._fold(term)
 
     def _key(self, term: int) -> tuple[Head, Operands]:
         head = self.heads[term]
@@ -262,9 +262,9 @@ class EGraph:
         constants = [self.constant(below) for below in operands]
         if self.constant(term) is not None or None in constants:
             return
-        literals = tuple([found for found in constants if found is not None])
+        literals = tuple([constant for constant in constants if constant is not None])
         head = self.heads[term]
-        bits = folded(head, tuple([self.heads[found].payload for found in literals]))
+        bits = folded(head, tuple([self.heads[constant].payload for constant in literals]))
         if bits is not None:
             of_literals = self.term(head, literals)
             self.union(of_literals, self.term(Head(Literal, bits, head.dtype)), _CONSTANT)

@@ -105,8 +105,8 @@ def operator_head(node: Any, operands: tuple[ScalarType, ...], elements: Types) 
 def built(head: Head, operands: list[ir.Expr], loc: SourceLocation | None) -> ir.Expr:
     """Returns the expression of an operator's head with these operands."""
     payload = () if head.payload is None else (head.payload,)
-    made: ir.Expr = head.node(*payload, *operands, loc=loc)  # type: ignore[assignment]
-    return made
+    expr: ir.Expr = head.node(*payload, *operands, loc=loc)  # type: ignore[assignment]
+    return expr
 
 
 def literal_of(head: Head, loc: SourceLocation | None = None) -> ir.Literal:

@@ -69,13 +69,13 @@ class Starts:
             return False
         operands = ir.CHILDREN[type(expr)](expr)
         kinds = [_kinds(operand, values) for operand in operands]
-        if all(found[-1] is _LITERAL for found in kinds):
+        if all(head_kinds[-1] is _LITERAL for head_kinds in kinds):
             return type(expr) is not ir.Load
         patterns = by_type.get(type_of(operands[type(expr) is ir.Select]))
         if patterns is None:
             return False
-        for found in product(*kinds):
-            for rule, pattern in patterns.get(found, ()):
+        for combination in product(*kinds):
+            for rule, pattern in patterns.get(combination, ()):
                 if _is_instance(rule, pattern, expr, values, type_of):
                     return True
         return _has_two_literals(expr)

@@ -163,52 +163,52 @@ class Rule:
     def matches(self, graph: EGraph, term: int, program: Program) -> Iterator[dict[str, int]]:
         """Yields the terms for which the holes stand, for every way in which a term is an instance of ``before``."""
         for registers in _run(graph, program.steps, 0, list(graph.operands[term])):
-            found = {name: registers[register] for name, register in program.holes}
-            if self.holds is None or self.holds(self._bits(graph, found)):
-                yield self._with_literals(graph, found)
+            holes = {name: registers[register] for name, register in program.holes}
+            if self.holds is None or self.holds(self._bits(graph, holes)):
+                yield self._with_literals(graph, holes)
 
-    def _bits(self, graph: EGraph, found: Mapping[str, int]) -> dict[str, int]:
-        return {name: graph.heads[_literal(graph, found[name])].payload for name in found if name in self.constants}
+    def _bits(self, graph: EGraph, holes: Mapping[str, int]) -> dict[str, int]:
+        return {name: graph.heads[_literal(graph, holes[name])].payload for name in holes if name in self.constants}
 
-    def _with_literals(self, graph: EGraph, found: dict[str, int]) -> dict[str, int]:
-        for name in self.constants & found.keys():
-            found[name] = _literal(graph, found[name])
-        return found
+    def _with_literals(self, graph: EGraph, holes: dict[str, int]) -> dict[str, int]:
+        for name in self.constants & holes.keys():
+            holes[name] = _literal(graph, holes[name])
+        return holes
 
-    def apply(self, graph: EGraph, found: Mapping[str, int]) -> bool:
+    def apply(self, graph: EGraph, holes: Mapping[str, int]) -> bool:
         """Makes the instances of both sides equal; returns whether they were not known to be."""
-        before = instance(graph, self.before, self.holes, found)
-        after = instance(graph, self.after, self.holes, found)
+        before = instance(graph, self.before, self.holes, holes)
+        after = instance(graph, self.after, self.holes, holes)
         if self.forward:
             return graph.union(before, after, self.reason)
         return graph.union(after, before, self.reason)
 
 
 def _literal(graph: EGraph, term: int) -> int:
-    found = graph.constant(term)
-    assert found is not None
-    return found
+    constant = graph.constant(term)
+    assert constant is not None
+    return constant
 
 
-def instance(graph: EGraph, pattern: Expr, holes: Holes, found: Mapping[str, int]) -> int:
+def instance(graph: EGraph, pattern: Expr, holes: Holes, terms: Mapping[str, int]) -> int:
     """Returns the term of a pattern with terms for its holes."""
     if type(pattern) is Var:
-        return found[pattern.name]
+        return terms[pattern.name]
     if type(pattern) is Literal:
         return graph.term(leaf_head(pattern, {}))
-    operands = tuple([instance(graph, below, holes, found) for below in children(pattern)])
+    operands = tuple([instance(graph, below, holes, terms) for below in children(pattern)])
     types = tuple([graph.dtype(term) for term in operands])
     return graph.term(interned(operator_head(pattern, types, {})), operands)
 
 
-def _run(graph: EGraph, steps: Sequence[_Step], at: int, registers: list[int]) -> Iterator[list[int]]:
-    while at < len(steps):
-        step = steps[at]
+def _run(graph: EGraph, steps: Sequence[_Step], position: int, registers: list[int]) -> Iterator[list[int]]:
+    while position < len(steps):
+        step = steps[position]
         kind = type(step)
-        at += 1
+        position += 1
         if kind is _Walk:
             for term in graph.with_head(registers[step.register], step.head):  # type: ignore[union-attr]
-                yield from _run(graph, steps, at, registers + list(graph.operands[term]))
+                yield from _run(graph, steps, position, registers + list(graph.operands[term]))
             return
         if not _CHECKS[kind](graph, step, registers):  # type: ignore[operator]
             return
@@ -225,8 +225,8 @@ def _is_hole(graph: EGraph, step: _Hole, registers: list[int]) -> bool:
 
 
 def _is_constant(graph: EGraph, step: _Constant, registers: list[int]) -> bool:
-    found = graph.constant(registers[step.register])
-    return found is not None and graph.heads[found] == step.head
+    constant = graph.constant(registers[step.register])
+    return constant is not None and graph.heads[constant] == step.head
 
 
 _CHECKS: Final = {_Same: _is_same, _Hole: _is_hole, _Constant: _is_constant}
@@ -359,27 +359,27 @@ class Rules:
         and compiled.
         """
         key = frozenset(types), spellings
-        found = self._sets.get(key)
-        if found is None:
+        rule_set = self._sets.get(key)
+        if rule_set is None:
             ordered = sorted(key[0], key=lambda dtype: dtype.tag)
             rules = [rule for dtype in ordered for law in self._laws for rule in self._read(law, dtype, spellings)]
             if len(self._sets) >= _MOST_SETS:
                 self._sets.clear()
-            found = self._sets[key] = RuleSet(rules)
-        return found
+            rule_set = self._sets[key] = RuleSet(rules)
+        return rule_set
 
     def commuting(self, head: Head) -> str | None:
         """Returns the name of the law by which the operands of a head may be swapped, None if there is none."""
         return None if head.operand is None else self._swaps_of(head.operand).get(head)
 
     def _swaps_of(self, dtype: ScalarType) -> Mapping[Head, str]:
-        found = self._swaps.get(dtype)
-        if found is None:
-            found = self._swaps[dtype] = {}
+        swaps = self._swaps.get(dtype)
+        if swaps is None:
+            swaps = self._swaps[dtype] = {}
             for law in self._laws:
                 if dtype in law.types and _may_commute(law) and _is_commutation(*law.at(dtype)):
-                    found[typed_head(law.at(dtype)[0], law.hole_types(dtype))] = law.name
-        return found
+                    swaps[typed_head(law.at(dtype)[0], law.hole_types(dtype))] = law.name
+        return swaps
 
     def _read(self, law: Equation, dtype: ScalarType, spellings: frozenset[str] | None) -> Iterator[Rule]:
         if dtype not in law.types:
@@ -391,12 +391,12 @@ class Rules:
     def _rules_of(self, law: Equation, dtype: ScalarType, forward: bool) -> tuple[Rule, ...]:
         """Returns the rule of one direction of a law, if there is one that is wanted."""
         key = law.name, dtype, forward
-        found = self._known.get(key)
-        if found is None:
+        rules_of = self._known.get(key)
+        if rules_of is None:
             rules = [rule for rule in self._directions(law, dtype) if rule.forward is forward]
-            found = tuple([rule for rule in rules if self._wanted is None or self._wanted(rule)])
-            self._known[key] = found
-        return found
+            rules_of = tuple([rule for rule in rules if self._wanted is None or self._wanted(rule)])
+            self._known[key] = rules_of
+        return rules_of
 
     def _directions(self, law: Equation, dtype: ScalarType) -> Iterator[Rule]:
         before, after = law.at(dtype)
@@ -454,7 +454,7 @@ class RuleSet:
         ``known`` holds the heads of the terms of classes, while the graph does not change.
         """
         root = graph.heads[term]
-        found = list(self._flat.get(root, ()))
+        starts = list(self._flat.get(root, ()))
         deep = self._deep.get(root)
         if deep:
             for register, operand in enumerate(graph.operands[term]):
@@ -465,9 +465,9 @@ class RuleSet:
                         dict.fromkeys(graph.heads[member] for member in graph.members(eclass))
                     )
                 for head in heads:
-                    found += deep.get((register, head), ())
-            found.sort(key=_number)
-        return found
+                    starts += deep.get((register, head), ())
+            starts.sort(key=_number)
+        return starts
 
 
 def _number(start: Start) -> int:

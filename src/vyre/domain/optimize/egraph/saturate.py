@@ -106,14 +106,14 @@ def saturated_window(
     rounds, is_complete = _rewrite(graph, rules, scope, limits)
     costs = _Costs(graph, cost, window.depths() if window.definitions else {})
     before = _measured(graph, root, costs)
-    found, after = root, before
+    cheapest, after = root, before
     for candidate in _candidates(graph, root, limits, costs):
         measured = before if candidate == root else _measured(graph, candidate, costs)
         if (measured.dag, measured.tree) < (after.dag, after.tree) and not measured.is_larger(before, limits.height):
-            found, after = candidate, measured
+            cheapest, after = candidate, measured
     expr = window.entries[window.root].expr
-    new = expr if found == root else graph.expression(found, loc=expr.loc)
-    return Saturated(new, after.dag, before.dag, rounds, is_complete, graph, root, found, terms)
+    new = expr if cheapest == root else graph.expression(cheapest, loc=expr.loc)
+    return Saturated(new, after.dag, before.dag, rounds, is_complete, graph, root, cheapest, terms)
 
 
 class _Costs(dict[int, int]):
@@ -128,8 +128,8 @@ class _Costs(dict[int, int]):
     def __missing__(self, term: int) -> int:
         head = self._graph.heads[term]
         depth = self._depths.get(head, 0) if head.node is Var else 0
-        found = self[term] = self._cost(head) + min(depth, _MOST_DEPTH)
-        return found
+        cost = self[term] = self._cost(head) + min(depth, _MOST_DEPTH)
+        return cost
 
 
 # ------------------------------------------------------------------------------ rounds
@@ -146,8 +146,8 @@ def _rewrite(graph: EGraph, rules: Rules, scope: Scope, limits: Limits) -> tuple
         if not known <= types:  # rules of new types have not been tried on what was there before
             types |= known
             changed = list(range(len(graph)))
-        found, is_cut = _matches(graph, rules.of(types, scope.spellings), changed, limits.matches)
-        for rule, holes in found:
+        matches, is_cut = _matches(graph, rules.of(types, scope.spellings), changed, limits.matches)
+        for rule, holes in matches:
             if len(graph) >= limits.nodes:
                 graph.rebuild()
                 return done + 1, False
@@ -174,12 +174,12 @@ def _matches(
         if graph.constant(term) is not None:
             continue
         for number, rule, program in rules.starts(graph, term, known):
-            for found in rule.matches(graph, term, program):
+            for holes in rule.matches(graph, term, program):
                 if counts[number] >= most:
                     is_cut = True
                     break
                 counts[number] += 1
-                matches.append((rule, found))
+                matches.append((rule, holes))
     return matches, is_cut
 
 
@@ -268,9 +268,9 @@ def _alternatives(graph: EGraph, root: int, costs: Mapping[int, int]) -> tuple[l
 
 def _chosen(graph: EGraph, nodes: list[list[int]], classes: Alternatives, chosen: dict[int, int]) -> int:
     """Returns the term of class 0 in which every class is its chosen node."""
-    made: dict[int, int] = {}
-    for c in needed_first(0, made, lambda top: classes.children[top][chosen[top]][::-1]):
+    terms: dict[int, int] = {}
+    for c in needed_first(0, terms, lambda top: classes.children[top][chosen[top]][::-1]):
         head = graph.heads[nodes[c][chosen[c]]]
-        made[c] = graph.term(head, tuple([made[below] for below in classes.children[c][chosen[c]]]))
+        terms[c] = graph.term(head, tuple([terms[below] for below in classes.children[c][chosen[c]]]))
     graph.rebuild()
-    return made[0]
+    return terms[0]

@@ -204,13 +204,13 @@ class Form:
 
     def of(self, window: Window) -> Expr:
         """Returns the form of a window's root; what is new has the location of the root."""
-        made: list[Expr] = []
+        exprs: list[Expr] = []
         loc = window.entries[window.root].expr.loc
         for step in self._steps:
             if isinstance(step, int):
-                made.append(window.entries[step].expr)
+                exprs.append(window.entries[step].expr)
             elif step[0].node is Literal:
-                made.append(literal_of(step[0], loc))
+                exprs.append(literal_of(step[0], loc))
             else:
-                made.append(built(step[0], [made[operand] for operand in step[1]], loc))
-        return made[-1]
+                exprs.append(built(step[0], [exprs[operand] for operand in step[1]], loc))
+        return exprs[-1]

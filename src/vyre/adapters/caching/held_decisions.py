@@ -15,22 +15,22 @@ class HeldDecisions:
     ``sink`` may be a user's telemetry, which may call the object whose lock is held.
     """
 
-    __slots__ = ("_held", "_sink", "keeps")
+    __slots__ = ("_buffered", "_sink", "keeps")
 
     def __init__(self, sink: DecisionSink) -> None:
         self._sink = sink
         self.keeps: Final = sink.keeps
-        self._held: deque[Decision] = deque()
+        self._buffered: deque[Decision] = deque()
 
     def note(self, decision: Decision, /) -> None:
         """Buffers a decision; implements ``DecisionSink.note``."""
-        self._held.append(decision)
+        self._buffered.append(decision)
 
     def tell(self) -> None:
         """Passes the buffered decisions on.  Call without the lock, from any thread."""
         while True:
             try:
-                decision = self._held.popleft()
+                decision = self._buffered.popleft()
             except IndexError:
                 return
             self._sink.note(decision)

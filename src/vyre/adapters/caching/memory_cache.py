@@ -141,7 +141,7 @@ class MemoryCache(Generic[K, V]):
         self._values: dict[K, tuple[V, K]] = {}  # with the key as it was built, which a log of hits keeps alive, too
         self._log: list[K] = []
         self._new: dict[K, _Held] = {}  # what the policy does not know yet: its first entry in the log is its arrival
-        self._held: dict[K, _Held] = {}
+        self._entries: dict[K, _Held] = {}
         self._nbytes = 0
         self._gone: dict[K, _Held] = {}
         # Changed by finalizers, which may run under the lock: so changed without it, by single atomic calls.
@@ -191,7 +191,7 @@ class MemoryCache(Generic[K, V]):
         held.
         """
         with self._lock, sealed:
-            left = self._discard([key for key in (*self._held, *self._gone, *self._wanted) if selects(key)])
+            left = self._discard([key for key in (*self._entries, *self._gone, *self._wanted) if selects(key)])
         return len(left)
 
     def clear(self) -> int:
@@ -199,17 +199,17 @@ class MemoryCache(Generic[K, V]):
         return self.discard_where(lambda key: True)
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._entries)
 
     def __contains__(self, key: K) -> bool:
-        return key in self._held
+        return key in self._entries
 
     def stats(self) -> MemoryCacheStats:
         """Returns a consistent snapshot."""
         with self._lock, sealed:
             leased = list(self._leases.values())
             return MemoryCacheStats(
-                entries=len(self._held),
+                entries=len(self._entries),
                 nbytes=self._nbytes,
                 leases=len(leased),
                 leased_bytes=sum(leased),
@@ -315,15 +315,15 @@ class MemoryCache(Generic[K, V]):
         if new.nbytes > budget.nbytes:
             self._remember(key, self._depart(value, new, Cause.TOO_LARGE))
             return
-        while (too_big := self._nbytes + new.nbytes > budget.nbytes) or len(self._held) >= budget.entries:
+        while (too_big := self._nbytes + new.nbytes > budget.nbytes) or len(self._entries) >= budget.entries:
             self._read_log()
             victim = self._retention.evict()
             evicted = self._values.pop(victim)[0]
             left.append(evicted)
-            evicted_entry = self._held.pop(victim)
+            evicted_entry = self._entries.pop(victim)
             self._nbytes -= evicted_entry.nbytes
             self._remember(victim, self._depart(evicted, evicted_entry, Cause.BYTES if too_big else Cause.ENTRIES))
-        self._new[key] = self._held[key] = new
+        self._new[key] = self._entries[key] = new
         self._log.append(key)  # before any hit of it
         self._values[key] = value, key
         self._nbytes += new.nbytes
@@ -357,8 +357,8 @@ class MemoryCache(Generic[K, V]):
             self._gone.pop(key, None)
             if decides:
                 self._retention.discard(key)
-            if key in self._held:
-                entry = self._held.pop(key)
+            if key in self._entries:
+                entry = self._entries.pop(key)
                 value = self._values.pop(key)[0]
                 left.append(value)
                 self._nbytes -= entry.nbytes

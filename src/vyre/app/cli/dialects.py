@@ -43,10 +43,10 @@ def _group() -> None:
 
 @dialects.command("list")
 def list_operations(
-    names: Annotated[list[str] | None, typer.Argument(help="Dialects or listed; default: all dialects.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Dialects or operations; default: all dialects.")] = None,
     as_json: AsJson = False,
 ) -> int:
-    """List dialects and their listed: those of the language, of packages and of VYRE_DIALECT_PATH."""
+    """List dialects and their operations: those of the language, of packages and of VYRE_DIALECT_PATH."""
     from vyre.app.dialects.current import dialect_registry
 
     snapshot = dialect_registry().snapshot
@@ -56,7 +56,7 @@ def list_operations(
     documents = [{**_operation(each), "deprecated": out_of_use.get(each.id)} for each in listed]
     problems = [each.to_json() for each in snapshot.diagnostics]
     if as_json:
-        report.put_json({"listed": documents, "diagnostics": problems})
+        report.put_json({"operations": documents, "diagnostics": problems})
         return Exit.OK
     table = report.table("operation", "version", "signature", "laws", "meaning")
     for each in documents:
@@ -242,7 +242,7 @@ def _summary(laws: int, reports: list[LawReport]) -> str:
 
 def _stated_document(stated: StatedReport) -> dict[str, Any]:
     return {
-        "stated": stated.law.name,
+        "law": stated.law.name,
         "operation": stated.law.operation,
         "text": stated.law.text,
         "refused": stated.is_refused,
@@ -271,7 +271,7 @@ def _document(checked: LawReport) -> dict[str, Any]:
     verdict, proof = checked.verdict, checked.proof
     counterexample = verdict.counterexample
     return {
-        "checked": verdict.law.name,
+        "law": verdict.law.name,
         "type": verdict.dtype.text,
         "before": verdict.law.before,
         "after": verdict.law.after,

@@ -250,7 +250,7 @@ class _Expansion:
         return kinds[id(root)]
 
     def _sequence(self, exprs: Sequence[Expr], loc: SourceLocation | None) -> list[Expr]:
-        """Returns expressions without calls that have the done of ``exprs``, evaluated in order."""
+        """Returns expressions without calls that have the values of ``exprs``, evaluated in order."""
         done: list[Expr] = []
         is_ordered: list[bool] = []
         for expr in exprs:

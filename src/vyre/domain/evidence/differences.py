@@ -58,7 +58,7 @@ class Returned(NamedTuple):
         )
 
     def difference(self, content: bytes) -> Difference:
-        """Returns the first difference of ``content`` from this content; they are not equal."""
+        """Returns the first difference of ``content`` from the content here; they are not equal."""
         offset, size = first_difference(self.content, content), self.element_bytes
         first = offset - offset % size
         was, is_ = (side[first : first + size][::-1].hex() for side in (self.content, content))

@@ -102,10 +102,10 @@ def _atomic(k: Lowering, array: Array, name: str, node: ast.Call) -> Operand:
 
 def _ordering(k: Lowering, node: ast.Call) -> Ordering:
     for keyword in node.keywords:
-        if keyword.arg == "value":
+        if keyword.arg == "ordering":
             operand = expression(k, keyword.value)
             value = getattr(operand, "value", None)
             if isinstance(value, Ordering):
                 return value
-            k.fail(node, f"value={shown(value)} is no memory value", "give one, such as vyre.Ordering.RELAXED.")
+            k.fail(node, f"ordering={shown(value)} is no memory ordering", "give one, such as vyre.Ordering.RELAXED.")
     return Ordering.SEQ_CST

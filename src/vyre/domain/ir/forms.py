@@ -13,7 +13,7 @@ from dataclasses import field
 from enum import Enum
 from functools import partial
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, datanode_classtransform
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, dataclass_transform
 
 from vyre.domain.frozen import frozen
 from vyre.domain.ir.node import Node, fields_getter
@@ -82,7 +82,7 @@ _PART_TYPES: Final = _OPERAND_TYPES | _BODY_TYPES | {"tuple[Arm, ...]"}
 _FROZEN: Final = frozen(eq=False, repr=False)
 
 
-@datanode_classtransform(frozen_default=True, eq_default=False, field_specifiers=(field,))
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
 def node(cls: type[_N]) -> type[_N]:
     """Returns the frozen, slotted class of a node that is no expression."""
     declared = _FROZEN(cls)
@@ -91,7 +91,7 @@ def node(cls: type[_N]) -> type[_N]:
     return declared
 
 
-@datanode_classtransform(frozen_default=True, eq_default=False, field_specifiers=(field,))
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
 def expression(
     word: str | None,
     opcode: int | None,

@@ -39,13 +39,13 @@ class _Branches(Rewriter):
         self._table = value_table(program)
         self._known = KnownConditions(self._table)
         self._impure = containing(program, ir.IMPURE)
-        self._made: dict[int, ir.Expr] = {}
+        self._memo: dict[int, ir.Expr] = {}
         self._depths = Depths()
         self._may_drop = _WAITED.isdisjoint(node_facts(program).types)
 
     # ---- expressions
     def expression(self, expr: ir.Expr) -> ir.Expr:
-        return rebuilt_from(expr, self._simplified, self._made)
+        return rebuilt_from(expr, self._simplified, self._memo)
 
     def _simplified(self, old: ir.Expr, new: ir.Expr) -> ir.Expr:
         """Decides comparisons and selections that have the same outcome wherever they are evaluated."""

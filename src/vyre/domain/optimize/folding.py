@@ -31,12 +31,12 @@ class _Folding(Rewriter):
     def __init__(self, program: Program, counts: Counts) -> None:
         super().__init__(program, counts)
         self._types = StaticTypes(program)
-        self._made: dict[int, ir.Expr] = {}
+        self._memo: dict[int, ir.Expr] = {}
         self._impure: dict[int, ir.Expr] = {}
         """Expressions of the new program that must not be dropped, by identity."""
 
     def expression(self, expr: ir.Expr) -> ir.Expr:
-        return rebuilt(expr, self._rule, self._made)
+        return rebuilt(expr, self._rule, self._memo)
 
     def evaluated(self, stmt: ir.Stmt) -> None:
         self._types.declare_all((stmt,))

@@ -148,7 +148,7 @@ class _Scalars(Rewriter):
         super().__init__(program, counts)
         self._elements = accesses.elements
         self._places = places
-        self._made: dict[int, ir.Expr] = {}
+        self._memo: dict[int, ir.Expr] = {}
         names = names_of(program)
         self._names = {
             (buffer, element): names.unique(f"{buffer}_{element}")
@@ -160,7 +160,7 @@ class _Scalars(Rewriter):
         return element_of(self.source.buffers_by_name[buffer])
 
     def expression(self, expr: ir.Expr) -> ir.Expr:
-        return rebuilt_from(expr, self._replaced, self._made)
+        return rebuilt_from(expr, self._replaced, self._memo)
 
     def _replaced(self, old: Any, new: ir.Expr) -> ir.Expr:
         if type(old) is not ir.Load or old.buffer not in self._elements:
@@ -228,7 +228,7 @@ class _Forwarding(Rewriter):
         self._near = {b.name: b for b in program.buffers if b.access in _NEAR and type(b.element) is ScalarType}
         self._shared = frozenset([name for name, buffer in self._near.items() if buffer.access is Access.WORKGROUP])
         self._known: dict[str, dict[int, _Known]] = {}
-        self._made: dict[int, ir.Expr] = {}
+        self._memo: dict[int, ir.Expr] = {}
         self._names = names_of(program)
         self._loading = containing(program, frozenset({ir.Load}))
         self._atomic = containing(program, ir.ATOMICS)
@@ -261,13 +261,13 @@ class _Forwarding(Rewriter):
     def _forget(self, names: Iterable[str]) -> None:
         for name in names:
             if self._known.pop(name, None):
-                self._made = {}
+                self._memo = {}
 
     def body(self, body: ir.Body) -> ir.Body:
         around = {name: dict(known) for name, known in self._known.items()}
         rewritten = super().body(body)
         self._known = around
-        self._made = {}
+        self._memo = {}
         return rewritten
 
     def begin_branches(self) -> None:
@@ -285,7 +285,7 @@ class _Forwarding(Rewriter):
     def expression(self, expr: ir.Expr) -> ir.Expr:
         if id(expr) not in self._loading or not self._known or id(expr) in self._atomic:
             return expr
-        return rebuilt_from(expr, self._replaced, self._made)
+        return rebuilt_from(expr, self._replaced, self._memo)
 
     def _replaced(self, old: Any, new: ir.Expr) -> ir.Expr:
         if type(old) is not ir.Load or old.buffer not in self._known:
@@ -339,7 +339,7 @@ class _Forwarding(Rewriter):
                 is_fixed = self._is_kept(store.value.name)
             kept[index.number] = _Known(index, store.value, self.out, None if is_fixed else slot)
         self._known[buffer] = kept
-        self._made = {}
+        self._memo = {}
 
     def _is_kept(self, name: str) -> bool:
         return name in self._table.locals and name not in self._table.assigned

@@ -69,17 +69,17 @@ class _Hoisting(Rewriter):
         self._unwritten = {b.name for b in program.buffers if b.access in _UNWRITTEN}
         self._assigned = _assigned_levels(program.body)
         self._levels: dict[str, int] = {}
-        self._found: dict[int, tuple[int, bool]] = {}
+        self._facts: dict[int, tuple[int, bool]] = {}
         self._loops: list[_OpenLoop] = []
         self._floors: list[int] = [0]
         self._fixed = containers(program.body, _is_grid_barrier)
-        self._made: dict[int, ir.Expr] = {}
+        self._memo: dict[int, ir.Expr] = {}
         self._names = names_of(program)
 
     # ---- levels
     def _examined(self, root: ir.Expr) -> tuple[int, bool]:
         """Returns the level of an expression, and whether it loads."""
-        examined = self._found
+        examined = self._facts
         for node in operands_first(root, examined):
             kind = type(node)
             if kind in ir.LEAVES:
@@ -117,7 +117,7 @@ class _Hoisting(Rewriter):
     def expression(self, expr: ir.Expr) -> ir.Expr:
         if len(self._loops) <= self._floors[-1] or self._is_leaf(expr):
             return expr
-        rewritten = self._made
+        rewritten = self._memo
         depth = len(self._loops)
         stack = [expr]
         while stack:
@@ -178,7 +178,7 @@ class _Hoisting(Rewriter):
 
     def end_branches(self) -> None:
         self._floors.pop()
-        self._made = {}
+        self._memo = {}
 
     def visit_loop(self, stmt: ir.Loop) -> None:
         is_fixed = id(stmt) in self._fixed
@@ -187,9 +187,9 @@ class _Hoisting(Rewriter):
         self._levels[stmt.var] = depth
         if is_fixed:
             self._floors.append(depth)
-        self._made = {}
+        self._memo = {}
         body = self.body(stmt.body)
-        self._made = {}
+        self._memo = {}
         if is_fixed:
             self._floors.pop()
         opened = self._loops.pop()

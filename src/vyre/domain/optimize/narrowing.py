@@ -92,7 +92,7 @@ class _Narrowing(Rewriter):
         super().__init__(program, counts)
         self._table: ValueTable = value_table(program)
         self._groups = _Groups()
-        self._made: dict[tuple[int, bool], Expr] = {}
+        self._memo: dict[tuple[int, bool], Expr] = {}
         self._seen: set[tuple[int, bool]] = set()
         self._is_settled = False
         self._sources: dict[str, Expr] = {}
@@ -261,7 +261,7 @@ class _Narrowing(Rewriter):
         return self._rewritten(expr, False)
 
     def _rewritten(self, root: Expr, wants_low: bool) -> Expr:
-        rewritten = self._made
+        rewritten = self._memo
         stack = [(root, wants_low)]
         while stack:
             expr, is_low = stack[-1]

@@ -74,7 +74,7 @@ class _Numbering(FlowRewriter):
         self._names_only = False
         """Whether no local can be declared in front of the expression."""
         self._split = containers(program.body, splits_grid)
-        self.found: list[First] = []
+        self.firsts: list[First] = []
         """The first expressions that have later ones."""
 
     # ---- scopes
@@ -196,7 +196,7 @@ class _Numbering(FlowRewriter):
 
     def _match(self, first: First, node: ir.Expr) -> None:
         if not first.later:
-            self.found.append(first)
+            self.firsts.append(first)
         first.later.append((self._place, node))
 
 
@@ -207,7 +207,7 @@ def found_in(program: Program) -> Sequence[First]:
     """
     numbering = _Numbering(program, Counter())
     numbering.body(program.body)
-    return numbering.found
+    return numbering.firsts
 
 
 class Sharing(Rewriter):

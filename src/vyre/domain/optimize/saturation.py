@@ -168,7 +168,7 @@ class _Saturation(Rewriter):
         self._left = SURE_GRAPHS + node_facts(program).nodes // NODES_PER_GRAPH
         """The e-graphs that may still be made."""
         self._types = StaticTypes(program)
-        self._made: dict[int, ir.Expr] = {}
+        self._memo: dict[int, ir.Expr] = {}
         self._forms: dict[Key, Form] = {}
         self._impure: dict[int, ir.Expr] = {}
         """Expressions of the new program that stay as they are, by identity."""
@@ -184,7 +184,7 @@ class _Saturation(Rewriter):
         self._starts = _starts(self._rules.of(types, spellings))
 
     def expression(self, expr: ir.Expr) -> ir.Expr:
-        return rebuilt(expr, self._rule, self._made)
+        return rebuilt(expr, self._rule, self._memo)
 
     def _rule(self, node: ir.Expr) -> ir.Expr:
         """Returns what an expression becomes whose operands are done."""

@@ -31,10 +31,10 @@ class _Strength(Rewriter):
         self._table = value_table(program)
         self._impure = containing(program, IMPURE)
         self._subgroups = SubgroupRules(program) if self._impure else None
-        self._made: dict[int, Expr] = {}
+        self._memo: dict[int, Expr] = {}
 
     def expression(self, expr: Expr) -> Expr:
-        return rebuilt_from(expr, self._reduced, self._made)
+        return rebuilt_from(expr, self._reduced, self._memo)
 
     def _reduced(self, old: Any, new: Any) -> Expr:
         simpler = self._simpler(old, new)
@@ -101,7 +101,7 @@ class _Strength(Rewriter):
         inner, new_inner = old.operand, new.operand
         while type(inner) is Cast and self._is_undone(old.dtype, inner):
             inner = inner.operand
-            new_inner = self._made[id(inner)]
+            new_inner = self._memo[id(inner)]
         if self._table.of(inner).dtype is not old.dtype:
             return new if new_inner is new.operand else self._counted(Cast(old.dtype, new_inner, loc=old.loc))
         return self._counted(new_inner)
@@ -130,7 +130,7 @@ class _Strength(Rewriter):
             return Binary(OPPOSITE[new_operand.op], new_operand.left, new_operand.right, loc=old.loc)
         if type(new_operand) is Cast and type(operand) is Cast and new_operand.dtype is _BOOL:
             dtype = self._table.of(operand.operand).dtype
-            if dtype is not _BOOL and new_operand.operand is self._made.get(id(operand.operand)):
+            if dtype is not _BOOL and new_operand.operand is self._memo.get(id(operand.operand)):
                 self.counts["negations"] += 1
                 return Binary(BinaryOp.EQ, new_operand.operand, Literal(dtype, 0, loc=old.loc), loc=old.loc)
         return kept or Unary(UnaryOp.LOGICAL_NOT, new_operand, loc=old.loc)

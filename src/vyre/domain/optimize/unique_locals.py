@@ -40,7 +40,7 @@ class _Renaming:
 
     def __init__(self, names: list[str]) -> None:
         self._taken = UniqueNames(names)
-        self._given: set[str] = set()
+        self._declared: set[str] = set()
         self._shown: dict[str, str] = {}
 
     def program(self, program: Program) -> Program:
@@ -54,8 +54,8 @@ class _Renaming:
         return renamed
 
     def _declare(self, name: str) -> str:
-        if name not in self._given:
-            self._given.add(name)
+        if name not in self._declared:
+            self._declared.add(name)
             return name
         self._shown[name] = renamed = self._taken.unique(name)
         return renamed

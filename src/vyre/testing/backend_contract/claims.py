@@ -31,7 +31,7 @@ class _Probe(NamedTuple):
     """A kernel that needs a feature, its input, and the words that it comes to."""
 
     kernel: str
-    given: tuple[int, ...]
+    operands: tuple[int, ...]
     wanted: tuple[int, ...]
 
 
@@ -94,7 +94,7 @@ def a_claimed_feature_works(bench: Bench, flag: str) -> None:
     probe = _PROBES[flag]
     program = bench.program(probe.kernel)
     equal(lacks(bench, program), [], "what is missing")
-    inputs = words(*probe.given)
+    inputs = words(*probe.operands)
     equal(b"".join(bench.run(program, inputs)), words(*probe.wanted))
     if flag == "supports_trap_propagation":
         equal(bench.refuses(TrapError, TRAP, words(1, 9)).address, 1, "the address of the trap")
@@ -228,4 +228,4 @@ def listed_operations_run(bench: Bench, probe: _Probe) -> None:
         equal(unlisted & bench.backend.supported_ops, set(), "operations that are listed, and missing")
         raise Skipped(f"`{bench.backend.id}` lacks {', '.join(sorted(unlisted | unclaimed))}")
     lanes = program_of(probe.kernel).workgroup_size[0]
-    equal(bench.run(probe.kernel, words(*probe.given), grid=(4 // lanes, 1, 1))[0], words(*probe.wanted))
+    equal(bench.run(probe.kernel, words(*probe.operands), grid=(4 // lanes, 1, 1))[0], words(*probe.wanted))

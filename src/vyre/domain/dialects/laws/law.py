@@ -219,8 +219,8 @@ class Law:
                     raise self._malformed(text, f"`{name}` is no hole of `before`", "use holes that `before` binds.")
 
     def _hole_type(self, name: str, dtype: ScalarType) -> ScalarType:
-        resultof = self.holes.get(name, dtype)
-        return resultof if isinstance(resultof, ScalarType) else _RELATED[resultof][dtype]
+        kind = self.holes.get(name, dtype)
+        return kind if isinstance(kind, ScalarType) else _RELATED[kind][dtype]
 
     def _folded(self, text: str, dtype: ScalarType) -> Expr:
         key = (f"{text} folded", dtype)

@@ -35,7 +35,7 @@ def share(program: Program, counts: Counts, rounds: Rounds) -> Program:
     """Returns what ``vyre.domain.optimize.numbering`` returns, and counts the same."""
     flat = flatten(with_unique_locals(program))
     firsts = _found(flat, rounds) if len(flat.roots.items) else []
-    return rewritten_by(partial(Sharing, found=firsts), program, counts)
+    return rewritten_by(partial(Sharing, firsts=firsts), program, counts)
 
 
 def _found(flat: FlatProgram, rounds: Rounds) -> list[First]:

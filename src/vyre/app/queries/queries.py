@@ -75,12 +75,12 @@ class Queries(Closing):
         then there are no results.
         """
         started = self._lease.now_ns()
-        found = self._shared.columns(columns)
+        own = self._shared.columns(columns)
         refuse_within(self._lock, repr(self))
         with self._lock, sealed:
             self._check_open()
-            prepared = self._ready(found)
-            arrays = self._annotated(prepared, found)
+            prepared = self._ready(own)
+            arrays = self._annotated(prepared, own)
             plan = prepared.planned.plan
             self._answered += plan.queries
         return QueryResults(arrays, plan, self._lease.now_ns() - started)
@@ -90,13 +90,13 @@ class Queries(Closing):
 
         Raises what such a call raises before it runs.
         """
-        found = self._shared.columns(columns)
+        own = self._shared.columns(columns)
         with self._lock, sealed:
             self._check_open()
             prepared = self._prepared
-            if prepared is not None and prepared.key == found.key:
+            if prepared is not None and prepared.key == own.key:
                 return prepared.planned.plan
-            return self._planner.planned(found).plan
+            return self._planner.planned(own).plan
 
     @property
     def reuse(self) -> UploadReuse:
@@ -141,40 +141,40 @@ class Queries(Closing):
         if self._closed:
             raise InvalidResource(f"{self!r} is used after close()", fix="open others with session.queries.")
 
-    def _ready(self, found: Columns) -> Prepared:
+    def _ready(self, columns: Columns) -> Prepared:
         prepared = self._prepared
-        if prepared is None or prepared.key != found.key:
+        if prepared is None or prepared.key != columns.key:
             self._prepared = None  # whose memory may be freed
-            prepared = self._prepared = self._planner.prepare(found)
+            prepared = self._prepared = self._planner.prepare(columns)
         return prepared
 
-    def _run(self, prepared: Prepared, found: Columns) -> dict[str, npt.NDArray[Any]]:
-        planned, queries = prepared.planned, found.queries
+    def _run(self, prepared: Prepared, columns: Columns) -> dict[str, npt.NDArray[Any]]:
+        planned, queries = prepared.planned, columns.queries
         returned, outputs = planned.returned, planned.outputs
         storage = outputs.storage(
-            tuple([(queries, *_row_shape(found.shapes.get(r.name), r.elements)) for r in returned])
+            tuple([(queries, *_row_shape(columns.shapes.get(r.name), r.elements)) for r in returned])
         )
         into = storage.begin(tuple([queries * (r.stop - r.start) for r in returned]))
         for group in prepared.groups:
-            self._upload(group, found)
+            self._upload(group, columns)
             reads: list[Readback] = []
             for each, view in zip(returned, into, strict=True):
                 width = each.stop - each.start
                 part = view[group.start * width : group.stop * width]
                 reads += _reads(group.memory[each.name], part, planned.nbytes[each.name], each)
-            self._launch(prepared, group, found, tuple(reads))
+            self._launch(prepared, group, columns, tuple(reads))
         return dict(zip(outputs.names, outputs.arrays(storage), strict=True))
 
-    def _upload(self, group: Group, found: Columns) -> None:
+    def _upload(self, group: Group, columns: Columns) -> None:
         uploads: list[Upload] = []
-        for name, view in found.own.items():
-            nbytes = view.nbytes // found.queries
+        for name, view in columns.own.items():
+            nbytes = view.nbytes // columns.queries
             if nbytes:
                 uploads.append(Upload(group.memory[name], view[group.start * nbytes : group.stop * nbytes]))
         if uploads:
             self._lease.backend.require_memory().upload(uploads)
 
-    def _launch(self, prepared: Prepared, group: Group, found: Columns, reads: tuple[Readback, ...]) -> None:
+    def _launch(self, prepared: Prepared, group: Group, columns: Columns, reads: tuple[Readback, ...]) -> None:
         backend, launched = self._lease.backend, self._lease.launched
         executor = backend.require_resident_executor()
         if group.steps is not None:
@@ -182,19 +182,19 @@ class Queries(Closing):
             launched()
             return
         for query in range(group.start, group.stop):
-            step = self._planner.step(prepared.planned, found, group, query)
+            step = self._planner.step(prepared.planned, columns, group, query)
             try:
                 executor.run(ResidentSequence(prefix=(step,)))
             except BackendError as error:
-                error.add_note(f"query {query} of {found.queries}")
+                error.add_note(f"query {query} of {columns.queries}")
                 raise
             launched()
         backend.require_memory().download(reads)
 
 
-def _row_shape(given: tuple[int, ...] | None, count: int) -> tuple[int, ...]:
+def _row_shape(shape: tuple[int, ...] | None, count: int) -> tuple[int, ...]:
     """Returns the shape of a row of ``count`` elements: the one that was passed, or one axis."""
-    return given if given is not None and prod(given) == count else (count,)
+    return shape if shape is not None and prod(shape) == count else (count,)
 
 
 def _reads(slab: ResidentBuffer, into: memoryview, nbytes: int, returned: Returned) -> Iterator[Readback]:

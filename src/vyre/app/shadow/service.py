@@ -172,21 +172,21 @@ class ShadowService:
             expected = self._running_ns // (self._ran or 1)
             since, dispatches = max(0, now - self._owed_at), number - self._owed_number
             load = ShadowLoad(self._owed, since, dispatches, len(self._pending), expected, nbytes)
-            found = decide(self._sink, admit_sample, load, self._limits)
-            self._owed, self._owed_at, self._owed_number = found.owed_ns, now, number
+            verdict = decide(self._sink, admit_sample, load, self._limits)
+            self._owed, self._owed_at, self._owed_number = verdict.owed_ns, now, number
             self._sampled += 1
             if self._closed:
                 return self._drop("the end of the session", ShadowState(ShadowStatus.DROPPED))
-            if found.refused_ns:
-                self._refused_until = now + found.refused_ns
-                self._refusal = ShadowState(ShadowStatus.DROPPED, found.why)
-                return self._drop(found.action.value, self._refusal)
+            if verdict.refused_ns:
+                self._refused_until = now + verdict.refused_ns
+                self._refusal = ShadowState(ShadowStatus.DROPPED, verdict.why)
+                return self._drop(verdict.action.value, self._refusal)
             for program in programs if self._incomparable else ():
                 if (why := self._incomparable.get(program_digest(program))) is not None:
                     self._outcomes[ShadowStatus.SKIPPED] += 1
                     return ShadowState(ShadowStatus.SKIPPED, why)
-            if found.action is not ShadowAction.RUN:
-                return self._drop(found.action.value, ShadowState(ShadowStatus.DROPPED, found.why))
+            if verdict.action is not ShadowAction.RUN:
+                return self._drop(verdict.action.value, ShadowState(ShadowStatus.DROPPED, verdict.why))
             state = ShadowState(ShadowStatus.PENDING)
             self._pending[state] = load
             self._copied += nbytes
@@ -253,8 +253,8 @@ class ShadowService:
         try:
             if self._checker is None:
                 self._checker = open_checker(self._checked_on, self._clock.passing)
-            found = check(self._checker)
-            ended = partial(self._settle, state, ShadowStatus.AGREED) if found is None else self._differs(state, found)
+            wrong = check(self._checker)
+            ended = partial(self._settle, state, ShadowStatus.AGREED) if wrong is None else self._differs(state, wrong)
         except Incomparable as error:
             ended = partial(self._skip, state, error)
         except Exception as error:  # the shadow has no caller to raise to
@@ -266,30 +266,30 @@ class ShadowService:
             self._running_ns += max(0, spent)
         ended()
 
-    def _differs(self, state: ShadowState, found: Found) -> Callable[[], None]:
+    def _differs(self, state: ShadowState, finding: Found) -> Callable[[], None]:
         """Puts what was found in quarantine, tells of it, and returns what makes the state final."""
         noted, load = _Noted(), self._pending.get(state)
         if load is not None:
             decide(noted, admit_sample, load, self._limits)  # as it was decided before
-        program_name, difference = found.mismatch.program.name or "unnamed", found.mismatch.difference
+        program_name, difference = finding.mismatch.program.name or "unnamed", finding.mismatch.difference
         place: Path | None = None
         try:
             with self.within():
-                place = found.mismatch.write(self.settings.directory, noted.decisions)
+                place = finding.mismatch.write(self.settings.directory, noted.decisions)
         except Exception as error:
             told = one_line(f"{type(error).__name__}: {error}")
             self._telemetry.event("vyre.shadow.no_evidence", level="warning", error=told)
         entry = Quarantined(program_name, difference, place, "code without optimizations is being made for it")
-        for program in found.programs:
+        for program in finding.programs:
             self.attempt(program, partial(self._clean, program))  # before anything is compiled in its place
-        digests = [program_digest(program) for program in found.programs]
+        digests = [program_digest(program) for program in finding.programs]
         entries = {digest: self.quarantined.setdefault(digest, entry) for digest in digests}
         with self._lock, sealed:
             self.generation += 1
             old, self.gate = self.gate, Gate(self.at, self.numbers)
             old.at = -1
         try:
-            fallback = FALLBACK[found.agrees()]
+            fallback = FALLBACK[finding.agrees()]
         except Exception as error:
             fallback = f"there is no other code for it ({one_line(f'{type(error).__name__}: {error}')})"
         self.quarantined.update({digest: first._replace(fallback=fallback) for digest, first in entries.items()})
@@ -337,11 +337,11 @@ class ShadowService:
 
     def explained(self, explanation: Explanation, program: Program) -> Explanation:
         """Returns an explanation of a program that says so if it is in quarantine."""
-        found = self.quarantine_of(program)
+        quarantine = self.quarantine_of(program)
         return (
             explanation
-            if found is None
-            else replace(explanation, notes=(*explanation.notes, f"in quarantine: {found}"))
+            if quarantine is None
+            else replace(explanation, notes=(*explanation.notes, f"in quarantine: {quarantine}"))
         )
 
     def report(self, wait_s: float = 0.0) -> ShadowReport:

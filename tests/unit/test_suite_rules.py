@@ -1,4 +1,6 @@
-"""What every test keeps to: it waits for nothing without a limit, and no verdict is a question of time."""
+"""What every test keeps to: it waits for nothing without a limit, and no verdict is a question of time; and what names
+of the package keep to: they say what they hold.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +44,10 @@ READ_A_CLOCK = {
 NO_TESTS = TESTS / "gpu_runs"
 """Programs that check and measure a GPU: each group of them has a budget, at which its supervisor ends it."""
 RUNS = {"run", "call", "check_call", "check_output"}
+PACKAGE = TESTS.parent / "src" / "vyre"
+SAY_NOTHING = {"found", "made", "given", "held", "at"}
+"""Names that tell how a value came about, and not what it is."""
+UNNAMED_YET = ("adapters/cpu/", "adapters/cuda/", "domain/ir/event_builder.py")
 
 
 def mentioning(word: str) -> Iterator[tuple[str, ast.Module]]:
@@ -132,3 +138,39 @@ def test_work_is_counted_and_bounded() -> None:
     with pytest.raises(TooMuchWork, match="more than 50 calls"), at_most(calls=50):
         while True:
             abs(1)
+
+
+def test_a_variable_says_what_it_holds() -> None:
+    paths = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
+    assert len(paths) > 100
+    wrong = [
+        f"{name}:{line} {variable}"
+        for name, path in paths.items()
+        if not name.startswith(UNNAMED_YET)
+        for line, variable in variables(ast.parse(path.read_text("utf-8")))
+        if variable.strip("_") in SAY_NOTHING
+    ]
+    assert wrong == []
+
+
+def variables(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yields the line and the name of each variable, parameter and private attribute; fields of records are no
+    variables.
+    """
+    fields = {
+        id(statement.target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for statement in node.body
+        if isinstance(statement, ast.AnnAssign)
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) if id(node) not in fields:
+                yield node.lineno, name
+            case ast.arg(arg=name) | ast.ExceptHandler(name=str(name)):
+                yield node.lineno, name
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                yield node.lineno, name
+            case ast.Attribute(attr=name, ctx=ast.Store()) if name.startswith("_"):
+                yield node.lineno, name

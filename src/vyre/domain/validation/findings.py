@@ -22,20 +22,20 @@ class Findings:
 
     def __init__(self, rules: Mapping[str, Rule] = RULES) -> None:
         self._rules = rules
-        self._found: dict[tuple[Path, str, str], Diagnostic] = {}
+        self._diagnostics: dict[tuple[Path, str, str], Diagnostic] = {}
         self.path: list[int] = []
 
     def add(self, code: str, message: str, *nodes: Node, fix: str | None = None, path: Path | None = None) -> None:
         """Reports a violated rule at the first of ``nodes`` that has a source location."""
         rule = self._rules[code]
         key = (tuple(self.path) if path is None else path, code, message)
-        if key not in self._found:
+        if key not in self._diagnostics:
             loc = next((node.loc for node in nodes if node.loc is not None), None)
-            self._found[key] = Diagnostic(rule.severity, code, message, fix or rule.fix, loc)
+            self._diagnostics[key] = Diagnostic(rule.severity, code, message, fix or rule.fix, loc)
 
     def found(self) -> tuple[Diagnostic, ...]:
         """Returns all findings in program order."""
-        return tuple(self._found[key] for key in sorted(self._found, key=lambda key: key[0]))
+        return tuple(self._diagnostics[key] for key in sorted(self._diagnostics, key=lambda key: key[0]))
 
     def report(self, *, order_sensitive: bool) -> Report:
         """Returns all findings as a report, grouped by severity."""

@@ -23,8 +23,8 @@ def find_tools(name: str) -> tuple[Path, ...]:
     """Returns every installed tool of this name (``ptxas``, ``nvdisasm``): on PATH, in the toolkit, in the NVIDIA
     wheels.
     """
-    found = [shutil.which(name), *(shutil.which(name, path=str(folder)) for folder in _folders())]
-    return tuple(dict.fromkeys(Path(path).resolve() for path in found if path))
+    paths = [shutil.which(name), *(shutil.which(name, path=str(folder)) for folder in _folders())]
+    return tuple(dict.fromkeys(Path(path).resolve() for path in paths if path))
 
 
 def _folders() -> Iterator[Path]:
@@ -50,7 +50,7 @@ class Assembler:
 
 def assemblers() -> tuple[Assembler, ...]:
     """Returns one assembler per build, in the order in which they were found; empty if there is none."""
-    found: dict[str, Assembler] = {}
+    by_version: dict[str, Assembler] = {}
     for path in find_tools("ptxas"):
         try:
             text = undisturbed(
@@ -60,8 +60,8 @@ def assemblers() -> tuple[Assembler, ...]:
             continue
         match = re.search(r"V((\d+)\.(\d+)\.\d+)", text)
         if match:
-            found.setdefault(match[1], Assembler(path, (int(match[2]), int(match[3])), match[1]))
-    return tuple(found.values())
+            by_version.setdefault(match[1], Assembler(path, (int(match[2]), int(match[3])), match[1]))
+    return tuple(by_version.values())
 
 
 def newest_assembler() -> Assembler | None:

@@ -94,8 +94,8 @@ class Build:
     @property
     def origin(self) -> str:
         """Returns how the code was made, in a few words for people."""
-        made = self.assembler
-        return "PTX only" if made is None else f"machine code by ptxas of CUDA {made[0]}.{made[1]}"
+        version = self.assembler
+        return "PTX only" if version is None else f"machine code by ptxas of CUDA {version[0]}.{version[1]}"
 
     def to_json(self) -> dict[str, Any]:
         """Returns everything except the code as JSON values."""

@@ -104,10 +104,10 @@ def _targets(block: Block) -> tuple[int, ...]:
 
 @lru_cache(maxsize=256)
 def _operation(opcode: str) -> Operation | None:
-    found = _OPERATIONS.get(opcode)
-    if found is None and opcode.startswith("cvt."):
-        found = convert.conversion(opcode)
-    return found
+    operation = _OPERATIONS.get(opcode)
+    if operation is None and opcode.startswith("cvt."):
+        operation = convert.conversion(opcode)
+    return operation
 
 
 class _Open:

@@ -137,12 +137,12 @@ class Executable:
         """Replaces the launch of a node.  Raises ``Status`` for another node, or if it would change whether it is
         cooperative.
         """
-        found = self.nodes.get(node)
-        if found is None:
+        present = self.nodes.get(node)
+        if present is None:
             raise Status(Result.INVALID_VALUE, f"{node:#x} is no node of the graph that was instantiated")
-        if not isinstance(found.work, LaunchWork) or found.work.shape.cooperative != work.shape.cooperative:
-            raise Status(Result.INVALID_VALUE, f"node {node:#x} does {found.work}, which cannot become {work}")
-        found.work = work
+        if not isinstance(present.work, LaunchWork) or present.work.shape.cooperative != work.shape.cooperative:
+            raise Status(Result.INVALID_VALUE, f"node {node:#x} does {present.work}, which cannot become {work}")
+        present.work = work
 
 
 def _copied(graph: Graph) -> dict[int, Node]:

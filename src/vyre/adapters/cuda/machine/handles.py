@@ -94,14 +94,14 @@ class Handles:
 
     def _own(self, table: Mapping[int, _Owned], handle: int, code: Result, kind: str) -> _Owned:
         """Returns the object behind a handle.  Raises ``Status`` if it does not belong to the current context."""
-        found = _find(table, handle, code, kind)
-        if found.context != self.context:
+        owned = _find(table, handle, code, kind)
+        if owned.context != self.context:
             raise Status(code, f"{kind} {handle:#x} belongs to another context")
-        return found
+        return owned
 
 
 def _find(table: Mapping[int, _T], handle: int, code: Result, kind: str) -> _T:
-    found = table.get(handle)
-    if found is None:
+    object_ = table.get(handle)
+    if object_ is None:
         raise Status(code, f"{handle:#x} is no {kind}")
-    return found
+    return object_

@@ -374,9 +374,9 @@ class Frame:
         earlier: FoundAccess | None = None,
     ) -> KernelFault:
         """Returns the fault of the lane at index ``where``.  ``earlier`` is the other access of a race."""
-        found = self.access(instruction, where)
-        accesses = (found,) if earlier is None else (earlier, found)
-        name, lane = self.launch.name, found.lane.global_id
+        access = self.access(instruction, where)
+        accesses = (access,) if earlier is None else (earlier, access)
+        name, lane = self.launch.name, access.lane.global_id
         return KernelFault(kind, name, instruction.line, str(instruction), lane, address, detail, accesses)
 
     def endless(self, kind: FaultKind, instruction: Instruction, detail: str) -> KernelFault:
@@ -389,8 +389,8 @@ class Frame:
         address = frame.address(region, int(first) * size)
         poll, now = frame.access(polling), frame.access(instruction)._replace(kind="")
         detail = f"{detail}; line {polling.line} polls memory: {polling}"
-        name, at, space = launch.name, now.lane.global_id, space_of(str(polling))
-        return KernelFault(kind, name, instruction.line, str(instruction), at, address, detail, (poll, now), space)
+        name, lane, space = launch.name, now.lane.global_id, space_of(str(polling))
+        return KernelFault(kind, name, instruction.line, str(instruction), lane, address, detail, (poll, now), space)
 
     def access(self, instruction: Instruction, where: int = 0) -> FoundAccess:
         """Returns the access that the lane at index ``where`` makes with an instruction."""

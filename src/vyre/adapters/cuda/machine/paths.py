@@ -47,10 +47,10 @@ def paths(edges: Edges) -> Paths:
 
 
 def _loops(edges: Edges) -> dict[int, int]:
-    found: dict[int, int] = {}
+    loops: dict[int, int] = {}
     for number, targets in enumerate(edges):
-        found |= {target: number for target in targets if 0 <= target <= number}
-    return found
+        loops |= {target: number for target in targets if 0 <= target <= number}
+    return loops
 
 
 class SetPaths:
@@ -136,11 +136,11 @@ class SearchPaths:
             ahead = sorted((target for target in self._edges[number] if number < target <= later), reverse=True)
             unknown = None
             for target in ahead:
-                found = known.get(target)
-                if found:
+                is_ahead = known.get(target)
+                if is_ahead:
                     known[number] = True
                     break
-                if found is None and unknown is None:
+                if is_ahead is None and unknown is None:
                     unknown = target
             else:
                 if unknown is None:
@@ -168,7 +168,7 @@ class _SearchFront:
 
 
 def _around(count: int, loops: dict[int, int]) -> list[_Around]:
-    found: list[_Around] = []
+    around_blocks: list[_Around] = []
     around: _Around = ()
     ends: set[int] = set()
     for number in range(count):
@@ -177,5 +177,5 @@ def _around(count: int, loops: dict[int, int]) -> list[_Around]:
         if number in loops:
             around = (*around, (number, loops[number]))
             ends.add(loops[number])
-        found.append(around)
-    return found
+        around_blocks.append(around)
+    return around_blocks

@@ -102,10 +102,10 @@ class DeviceHeap:
 
     def pool(self, handle: int) -> Pool:
         """Returns a pool.  Raises ``Status`` if there is none of this handle."""
-        found = self._pools.get(handle)
-        if found is None:
+        pool = self._pools.get(handle)
+        if pool is None:
             raise Status(Result.INVALID_VALUE, f"{handle:#x} is no pool")
-        return found
+        return pool
 
     def destroy_pool(self, handle: int) -> None:
         """Destroys a pool; its allocations stay until they are freed."""

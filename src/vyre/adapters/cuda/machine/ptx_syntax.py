@@ -198,14 +198,14 @@ class _Parser:
         # Comments turn into as many newlines as they had, so that lines keep their numbers.
         self._text = _COMMENT.sub(lambda match: "\n" * match.group().count("\n") or " ", text)
         self._newlines = [match.start() for match in re.finditer("\n", self._text)]
-        self._at = 0
+        self._position = 0
         self._sets_conditions = False
 
     def _line(self, position: int) -> int:
         return bisect_right(self._newlines, position) + 1
 
     def _error(self, message: str, position: int | None = None) -> PtxError:
-        return PtxError(self._line(self._at if position is None else position), message)
+        return PtxError(self._line(self._position if position is None else position), message)
 
     def module(self) -> ModuleText:
         """Parses the whole text."""
@@ -226,7 +226,7 @@ class _Parser:
                 header = _HEADER[directive].match(text, start)
                 if header is None:
                     raise self._error(f"malformed {directive}", start)
-                self._at = header.end()
+                self._position = header.end()
                 if directive == ".version":
                     version = int(header[1]), int(header[2])
                 elif directive == ".target":
@@ -237,10 +237,10 @@ class _Parser:
                 entry = _ENTRY.match(text, start)
                 function = _CONDITION_FUNCTION.match(text, start)
                 if function:
-                    self._at = function.end()
+                    self._position = function.end()
                     self._sets_conditions = True
                 elif entry:
-                    self._at = entry.end()
+                    self._position = entry.end()
                     entries.append(self._entry(entry, start))
                 else:
                     variables.append(self._variable(self._until_semicolon(start), start))
@@ -249,16 +249,16 @@ class _Parser:
         return ModuleText(version, target, variables, entries)
 
     def _skip_space(self) -> int:
-        text, at = self._text, self._at
-        while at < len(text) and text[at].isspace():
-            at += 1
-        self._at = at
-        return at
+        text, position = self._text, self._position
+        while position < len(text) and text[position].isspace():
+            position += 1
+        self._position = position
+        return position
 
     def _skip_ignored(self, directive: str, start: int) -> bool:
         if directive in _IGNORED_LINES:
             end = self._text.find("\n", start)
-            self._at = len(self._text) if end < 0 else end
+            self._position = len(self._text) if end < 0 else end
             return True
         if directive == ".pragma":
             self._until_semicolon(start)
@@ -269,7 +269,7 @@ class _Parser:
         end = self._text.find(";", start)
         if end < 0:
             raise self._error("no ';' ends this", start)
-        self._at = end + 1
+        self._position = end + 1
         return self._text[start:end]
 
     def _variable(self, declaration: str, start: int) -> Variable:
@@ -313,57 +313,57 @@ class _Parser:
         """Parses all statements up to the brace that closes the entry."""
         text, instructions, labels = self._text, entry.instructions, entry.labels
         match_statement, split_operands, line_of = _STATEMENT.match, _OPERAND.findall, self._line
-        at, depth = self._at, 1
+        position, depth = self._position, 1
         while depth:
-            match = match_statement(text, at)
+            match = match_statement(text, position)
             if match is None:
-                self._at = at
+                self._position = position
                 start = self._skip_space()
                 raise self._error("the body has no end" if start == len(text) else "malformed statement", start)
-            at = match.end()
+            position = match.end()
             kind = match.lastgroup
             if kind == "operands":
                 _, _, _, negated, guard, opcode, operands = match.groups()
                 parts = tuple(map(operand, split_operands(operands))) if operands else ()
                 line = line_of(match.start("opcode"))
                 name = None if guard is None else RegisterName(guard)
-                made = Instruction(line, opcode, parts, name, negated == "!")
-                instructions.append(self._call_part(made) if opcode.startswith(("call", "st.param")) else made)
+                parsed = Instruction(line, opcode, parts, name, negated == "!")
+                instructions.append(self._call_part(parsed) if opcode.startswith(("call", "st.param")) else parsed)
             elif kind == "label":
                 label = match["label"]
                 if label in labels or label in entry.tables:
                     raise self._error(f"label {label} is defined twice", match.start("label"))
-                table = _TABLE.match(text, at)
+                table = _TABLE.match(text, position)
                 if table is None:
                     labels[label] = len(instructions)
                 else:
                     entry.tables[label] = tuple(name.strip() for name in table[1].split(","))
-                    at = table.end()
+                    position = table.end()
             elif kind == "brace":
                 depth += 1 if match["brace"] == "{" else -1
             else:
                 start = match.start("directive")
-                self._at = at
+                self._position = position
                 self._declaration(entry, match["directive"], start)
-                at = self._at
-        self._at = at
+                position = self._position
+        self._position = position
 
-    def _call_part(self, given: Instruction) -> Instruction:
+    def _call_part(self, call: Instruction) -> Instruction:
         """Returns what stands for a part of a call: an argument is a register, and the call stores to the condition.
 
         A condition's handle is its address here.
         """
-        if given.opcode.startswith("st.param.") and len(given.operands) == 2:
-            place, value = given.operands
+        if call.opcode.startswith("st.param.") and len(call.operands) == 2:
+            place, value = call.operands
             register = RegisterName(f"%param_{place.strip('[]').strip()}")
-            return given._replace(opcode=f"mov{given.opcode.removeprefix('st.param')}", operands=(register, value))
-        name, *arguments = [part.strip("()") for part in given.operands] or [""]
-        if given.opcode not in ("call", "call.uni") or (name, len(arguments)) != _CONDITION_CALL:
-            raise PtxError(given.line, f"unknown call: {given}")
+            return call._replace(opcode=f"mov{call.opcode.removeprefix('st.param')}", operands=(register, value))
+        name, *arguments = [part.strip("()") for part in call.operands] or [""]
+        if call.opcode not in ("call", "call.uni") or (name, len(arguments)) != _CONDITION_CALL:
+            raise PtxError(call.line, f"unknown call: {call}")
         if not self._sets_conditions:
-            raise PtxError(given.line, f"{name} is not declared")
+            raise PtxError(call.line, f"{name} is not declared")
         condition, setting = (f"%param_{argument}" for argument in arguments)
-        return given._replace(opcode="st.global.b32", operands=(Memory(f"[{condition}]"), RegisterName(setting)))
+        return call._replace(opcode="st.global.b32", operands=(Memory(f"[{condition}]"), RegisterName(setting)))
 
     def _declaration(self, entry: EntryText, directive: str, start: int) -> None:
         if self._skip_ignored(directive, start):

@@ -270,12 +270,12 @@ class RaceChecker:
 
     def _number(self, instruction: Instruction) -> int:
         """Returns the number of an instruction in entries; 0 if all numbers are taken."""
-        found = self._numbers.get(id(instruction))
-        if found is None:
-            found = (len(self._instructions) + 1) if len(self._instructions) + 1 < 1 << self._shift else 0
-            self._numbers[id(instruction)] = found
+        number = self._numbers.get(id(instruction))
+        if number is None:
+            number = (len(self._instructions) + 1) if len(self._instructions) + 1 < 1 << self._shift else 0
+            self._numbers[id(instruction)] = number
             self._instructions.append(instruction)  # kept alive, so that its id is not reused
-        return found
+        return number
 
     def _settle_log(self, shadow: Shadow) -> None:
         """Moves logged reads into the shadow."""

@@ -64,12 +64,12 @@ def wait(k: Kernel, stmt: AsyncWait) -> None:
 
 
 def _tag(k: Kernel, tag: str) -> Tag:
-    found = k.copies.get(tag)
-    if found is None:
+    known = k.copies.get(tag)
+    if known is None:
         starts = k.copy_spans.by_tag[tag]
         copies = {id(stmt): (number, _plan(k, stmt)) for number, stmt in enumerate(starts)}
-        found = k.copies[tag] = Tag(k.w.register("r"), copies)
-    return found
+        known = k.copies[tag] = Tag(k.w.register("r"), copies)
+    return known
 
 
 def _copy(k: Kernel, copy: Copy, *, to_local: bool = False) -> None:
@@ -83,16 +83,16 @@ def _copy(k: Kernel, copy: Copy, *, to_local: bool = False) -> None:
     if copy.local is not None and not to_local:
         byte = w.emit("r", "ld.local.u8", Address(w.emit("rd", "add.u64", copy.local, count)))
     else:
-        at = w.emit("rd", "add.u64", count, copy.start) if isinstance(stmt, AsyncLoad) else count
-        inside = w.emit("p", "setp.lt.u64", at, _nbytes(k, stmt.source))
-        space, where = _byte_address(k, stmt.source, at)
+        index = w.emit("rd", "add.u64", count, copy.start) if isinstance(stmt, AsyncLoad) else count
+        inside = w.emit("p", "setp.lt.u64", index, _nbytes(k, stmt.source))
+        space, where = _byte_address(k, stmt.source, index)
         byte = w.emit("r", "mov.b32", 0)
         w.line(f"@{inside} ld.{space}.u8 {byte}, {where};")
     if copy.local is not None and to_local:
         w.line(f"st.local.u8 {Address(w.emit('rd', 'add.u64', copy.local, count))}, {byte};")
     else:
-        at = w.emit("rd", "add.u64", count, copy.start) if isinstance(stmt, AsyncStore) else count
-        space, where = _byte_address(k, stmt.destination, at)
+        index = w.emit("rd", "add.u64", count, copy.start) if isinstance(stmt, AsyncStore) else count
+        space, where = _byte_address(k, stmt.destination, index)
         w.line(f"st.{space}.u8 {where}, {byte};")
     w.line(f"add.u64 {count}, {count}, 1;")
     w.line(f"bra {again};")

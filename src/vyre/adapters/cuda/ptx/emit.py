@@ -67,19 +67,19 @@ def sites(
     The program is written again for this: the caller has a fault to explain, and its text may come from a store.
     Raises as ``emit`` does.
     """
-    first, found = HEADER_LINES + 1, {}
+    first, kernels = HEADER_LINES + 1, {}
     for text, kernel, k, ahead in _written(program, options, spec, None, traced=True):
         starts = list(accumulate((line.count("\n") + 1 if line else 0 for line in k.w.body), initial=first + ahead))
         bindings = tuple((b.name, element_of(b).size) for b in abi.pointer_bindings(program))
-        shared = [Area(name, at, element_of(k.buffers[name]).size) for name, at in k.shared.offsets.items()]
-        found[kernel.entry] = KernelSites(
+        shared = [Area(name, offset, element_of(k.buffers[name]).size) for name, offset in k.shared.offsets.items()]
+        kernels[kernel.entry] = KernelSites(
             tuple(starts[position] for position, _ in k.w.marks),
             tuple(site for _, site in k.w.marks),
             bindings,
             tuple(sorted(shared, key=lambda area: area.start)),
         )
         first += text.count("\n") + 1
-    return found
+    return kernels
 
 
 def entry_name(program: Program, options: EmitOptions, spec: Mapping[str, Literal]) -> str:

@@ -28,13 +28,13 @@ def evaluate(k: Kernel, expr: ir.Expr) -> Value:
     if isinstance(expr, ir.Literal | ir.Var | ir.Atomic):  # cheap, or with an effect each time
         return _written(k, expr)
     key = id(expr)
-    found = k.known.get(key)
-    if found is None:
+    value = k.known.get(key)
+    if value is None:
         before = k.atomics
-        found = _written(k, expr)
+        value = _written(k, expr)
         if k.atomics == before:
-            k.known[key] = found
-    return found
+            k.known[key] = value
+    return value
 
 
 def _written(k: Kernel, expr: ir.Expr) -> Value:
@@ -171,18 +171,18 @@ def _select(k: Kernel, expr: ir.Select) -> Value:
 def _native(k: Kernel, expr: ir.Native, operands: list[Value]) -> Value:
     from vyre.domain.dialects.native_text import NativePlace, native_lines  # few programs have native text
 
-    made = {str(number): in_register(k.w, operand) for number, operand in enumerate(operands)}
+    registers = {str(number): in_register(k.w, operand) for number, operand in enumerate(operands)}
 
     def fill(part: str | NativePlace) -> str:
         if isinstance(part, str):
             return part
-        if part.kind == "v" and part.name not in made:
-            made[part.name] = k.w.register(CLASS_OF[expr.dtype if part.name == "out" else part.dtype])
-        return made[part.name] if part.kind == "v" else str(operands[int(part.name)].operand)
+        if part.kind == "v" and part.name not in registers:
+            registers[part.name] = k.w.register(CLASS_OF[expr.dtype if part.name == "out" else part.dtype])
+        return registers[part.name] if part.kind == "v" else str(operands[int(part.name)].operand)
 
     for line in native_lines(expr.text):
         k.w.line("".join(map(fill, line)))
-    return Value(made["out"], expr.dtype)
+    return Value(registers["out"], expr.dtype)
 
 
 def atomic(k: Kernel, expr: ir.Atomic, *, used: bool) -> Value:

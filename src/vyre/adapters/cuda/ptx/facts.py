@@ -33,19 +33,19 @@ class Assumptions:
 
     def __init__(self, permitted: frozenset[Assumption]) -> None:
         self._permitted: Final = permitted
-        self._made: Final[set[Assumption]] = set()
+        self._assumed: Final[set[Assumption]] = set()
 
     def make(self, *wanted: Assumption) -> bool:
         """Records that the text relies on all of ``wanted``, if it may; returns whether it may."""
         permitted = self._permitted.issuperset(wanted)
         if permitted:
-            self._made.update(wanted)
+            self._assumed.update(wanted)
         return permitted
 
     @property
     def made(self) -> tuple[Assumption, ...]:
         """Returns the assumptions that the text relies on, in the order of their declaration."""
-        return tuple(assumption for assumption in Assumption if assumption in self._made)
+        return tuple(assumption for assumption in Assumption if assumption in self._assumed)
 
 
 class Facts:
@@ -106,10 +106,10 @@ class Facts:
     @cached_property
     def private_zeroed(self) -> tuple[str, ...]:
         """Returns the private buffers in local memory whose initial zeros the program could observe."""
-        found = self.private.read
+        read = self.private.read
         if self._switches.shared_zeroing and self.private.arrays:
-            found &= needs_private_zeroing(self._program, self._bounds)
-        return tuple(name for name in self.private.arrays if name in found)
+            read &= needs_private_zeroing(self._program, self._bounds)
+        return tuple(name for name in self.private.arrays if name in read)
 
     @cached_property
     def _bounds(self) -> BoundsFacts:

@@ -55,11 +55,11 @@ def rounded(w: Writer, element: ScalarType, x: Value) -> Register | None:
 def _register(w: Writer, element: ScalarType, x: Value) -> Register:
     if x.bits is not None:
         return w.emit("h", "mov.b16", Immediate(f"0x{scalar.pack(element, x.bits):04X}"))
-    held = (x.half or x).operand
-    assert isinstance(held, Register)
-    if held.startswith("%f"):
-        held = w.emit("r", "shr.u32", w.emit("r", "mov.b32", held), 16)
-    return w.emit("h", "cvt.u16.u32", held) if held.startswith("%r") else held
+    register = (x.half or x).operand
+    assert isinstance(register, Register)
+    if register.startswith("%f"):
+        register = w.emit("r", "shr.u32", w.emit("r", "mov.b32", register), 16)
+    return w.emit("h", "cvt.u16.u32", register) if register.startswith("%r") else register
 
 
 def canonical(w: Writer, element: ScalarType, half: Register) -> Register:
@@ -73,8 +73,8 @@ def drop_unread(w: Writer) -> None:
     if not w.computes_halves:
         return
     uses = Counter(name for line in w.body for name in _REGISTER.findall(line))
-    for at in range(len(w.body) - 1, -1, -1):
-        found = _UNREAD.match(w.body[at])
-        if found and uses[found[1]] == 1:
-            uses.subtract(_REGISTER.findall(w.body[at]))
-            w.body[at] = ""
+    for number in range(len(w.body) - 1, -1, -1):
+        unread = _UNREAD.match(w.body[number])
+        if unread and uses[unread[1]] == 1:
+            uses.subtract(_REGISTER.findall(w.body[number]))
+            w.body[number] = ""

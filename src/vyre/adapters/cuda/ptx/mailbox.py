@@ -60,8 +60,8 @@ class Mailbox:
             self._left = w.emit("r", "cvt.u32.u64", self._field(Descriptor.REPEATS))
             self._next_group = w.label()
             w.place(self._next_group)
-            found = w.emit("r", "ld.volatile.shared.u32", self._board(Board.STATE))
-            fine = w.emit("p", "setp.eq.u32", found, 0)
+            state = w.emit("r", "ld.volatile.shared.u32", self._board(Board.STATE))
+            fine = w.emit("p", "setp.eq.u32", state, 0)
             self._fuel = w.emit("r", "selp.b32", LONELY_ROUNDS, 1, fine)
             w.line(f"@{self._k.has_no_groups()} bra {self._k.end};")
         finally:
@@ -105,17 +105,17 @@ class Mailbox:
         self._entry = w.emit("rd", "shr.u64", claim, ROW_BITS)
         w.jump_if("ge.u64", self._entry, tail, idle)
         self._place = w.emit("rd", "and.b64", self._entry, self._field(Descriptor.MASK))
-        at = w.emit("rd", "mad.lo.u64", self._place, Entry.NBYTES, self._field(Descriptor.ENTRIES))
-        rows = w.emit("rd", "ld.relaxed.sys.global.u64", Address(at, Entry.ROWS))
-        count = w.emit("rd", "ld.relaxed.sys.global.u64", Address(at, Entry.COUNT))
+        entry = w.emit("rd", "mad.lo.u64", self._place, Entry.NBYTES, self._field(Descriptor.ENTRIES))
+        rows = w.emit("rd", "ld.relaxed.sys.global.u64", Address(entry, Entry.ROWS))
+        count = w.emit("rd", "ld.relaxed.sys.global.u64", Address(entry, Entry.COUNT))
         self._last_row = w.emit("rd", "sub.u64", count, 1)
         number = w.emit("rd", "and.b64", claim, (1 << ROW_BITS) - 1)
         more = w.emit("p", "setp.lt.u64", number, self._last_row)
         following = w.emit("rd", "shl.b64", w.emit("rd", "add.u64", self._entry, 1), ROW_BITS)
         following = w.emit("rd", "selp.b64", w.emit("rd", "add.u64", claim, 1), following, more)
         where = Address(control, Control.CLAIM)
-        found = w.emit("rd", "atom.relaxed.gpu.global.cas.b64", where, claim, following)
-        w.jump_if("ne.u64", found, claim, poll)
+        claimed = w.emit("rd", "atom.relaxed.gpu.global.cas.b64", where, claim, following)
+        w.jump_if("ne.u64", claimed, claim, poll)
         row = w.emit("rd", "mad.lo.u64", number, self._field(Descriptor.ROW_NBYTES), rows)
         self._began = self._now()
         deadline = w.emit("rd", "add.u64", self._began, self._field(Descriptor.LIMIT))
@@ -164,11 +164,11 @@ class Mailbox:
         self._body = w.emit("rd", "add.u64", self._row, Row.BODY)
         nothing = w.emit("r", "mov.b32", 0)
         zeros = f"{{{nothing}, {nothing}, {nothing}, {nothing}}}"
-        self._each_chunk(None, Descriptor.UPLOAD_END, lambda at: self._move(self._arena, self._body, at))
+        self._each_chunk(None, Descriptor.UPLOAD_END, lambda offset: self._move(self._arena, self._body, offset))
         self._each_chunk(
             Descriptor.ZERO,
             Descriptor.ZERO_END,
-            lambda at: w.line(f"st.global.v4.b32 [{w.emit('rd', 'add.u64', self._arena, at)}], {zeros};"),
+            lambda offset: w.line(f"st.global.v4.b32 [{w.emit('rd', 'add.u64', self._arena, offset)}], {zeros};"),
         )
         w.line("barrier.sync 0;")
 
@@ -191,7 +191,7 @@ class Mailbox:
         w.line(f"sub.u32 {self._left}, {self._left}, 1;")
         w.jump_if("ne.u32", self._left, 0, self._next_group)
         w.place(done)
-        self._each_chunk(Descriptor.READ, Descriptor.READ_END, lambda at: self._move(self._body, self._arena, at))
+        self._each_chunk(Descriptor.READ, Descriptor.READ_END, lambda k: self._move(self._body, self._arena, k))
         w.line("barrier.sync 0;")
         w.line(f"@{self._follows} bra {self._again};")
         state = w.emit("r", "ld.volatile.shared.u32", self._board(Board.STATE))
@@ -254,19 +254,19 @@ class Mailbox:
         w.line(f"sub.u32 {fuel}, {fuel}, 1;")
         w.jump_if("ne.u32", fuel, 0, skip)
         w.line(f"mov.b32 {fuel}, {LONELY_ROUNDS};")
-        found = self._found()
-        w.jump_if("eq.u32", found, 0, skip)
+        state = self._found()
+        w.jump_if("eq.u32", state, 0, skip)
         w.line(f"mov.b32 {fuel}, 1;")
-        self._post("u32", Board.STATE, found)
+        self._post("u32", Board.STATE, state)
         w.line(f"bra {end};")
         w.place(skip)
 
     def _as_subgroup(self, rounds: Register, end: str) -> None:
         w, skip = self._w, self._w.label()
         self._count(rounds, skip)
-        found = self._found()
-        seen = w.emit("p", "setp.ne.u32", found, 0)
-        w.line(f"@{seen} st.volatile.shared.u32 {self._board(Board.STATE)}, {found};")
+        state = self._found()
+        seen = w.emit("p", "setp.ne.u32", state, 0)
+        w.line(f"@{seen} st.volatile.shared.u32 {self._board(Board.STATE)}, {state};")
         votes = w.emit("r", "vote.sync.ballot.b32", seen, self._k.member_mask())
         w.jump_if("ne.u32", votes, 0, end)
         w.place(skip)
@@ -282,9 +282,9 @@ class Mailbox:
         self._count(rounds, skip)
         w.line("barrier.sync 0;")
         w.line(f"@{self._follows} bra {told};")
-        found = self._found()
-        self._post("u32", Board.STATE, found)
-        self._post("u32", Board.VERDICT, found)
+        state = self._found()
+        self._post("u32", Board.STATE, state)
+        self._post("u32", Board.VERDICT, state)
         w.place(told)
         w.line("barrier.sync 0;")
         verdict = w.emit("r", "ld.volatile.shared.u32", self._board(Board.VERDICT))
@@ -304,12 +304,12 @@ class Mailbox:
         self._post("u32", Board.PULSE, known)
         now, deadline = self._now(), w.emit("rd", "ld.volatile.shared.u64", self._board(Board.DEADLINE))
         late = w.emit("p", "setp.gt.u64", now, deadline)
-        found = w.emit("r", "selp.b32", int(State.LATE), 0, late)
+        state = w.emit("r", "selp.b32", int(State.LATE), 0, late)
         stop = w.emit("r", "ld.relaxed.sys.global.u32", Address(self._field(Descriptor.HEAD), Head.STOP))
         going = w.emit("p", "setp.eq.u32", stop, 0)
-        found = w.emit("r", "selp.b32", found, int(State.STOPPED), going)
+        state = w.emit("r", "selp.b32", state, int(State.STOPPED), going)
         fresh = w.emit("p", "setp.eq.u32", known, 0)
-        return w.emit("r", "selp.b32", found, known, fresh)
+        return w.emit("r", "selp.b32", state, known, fresh)
 
     # ------------------------------------------------------------ details
     def _field(self, field: int) -> Register:
@@ -327,19 +327,19 @@ class Mailbox:
     def _each_chunk(self, start: int | None, end: int, write: Callable[[Register], None]) -> None:
         """Writes a loop in which all lanes together visit the 16-byte chunks between two offsets."""
         w, again, over = self._w, self._w.label(), self._w.label()
-        at = w.emit("rd", "mul.lo.u64", self._linear, _CHUNK)
+        offset = w.emit("rd", "mul.lo.u64", self._linear, _CHUNK)
         if start is not None:
-            w.line(f"add.u64 {at}, {at}, {self._field(start)};")
-        w.jump_if("ge.u64", at, self._field(end), over)
+            w.line(f"add.u64 {offset}, {offset}, {self._field(start)};")
+        w.jump_if("ge.u64", offset, self._field(end), over)
         w.place(again)
-        write(at)
-        w.line(f"add.u64 {at}, {at}, {_CHUNK * self._k.threads};")
-        w.jump_if("lt.u64", at, self._field(end), again)
+        write(offset)
+        w.line(f"add.u64 {offset}, {offset}, {_CHUNK * self._k.threads};")
+        w.jump_if("lt.u64", offset, self._field(end), again)
         w.place(over)
 
-    def _move(self, target: Register, source: Register, at: Register) -> None:
+    def _move(self, target: Register, source: Register, offset: Register) -> None:
         w = self._w
         values = [w.register("r") for _ in range(4)]
         words = f"{{{', '.join(values)}}}"
-        w.line(f"ld.global.v4.b32 {words}, [{w.emit('rd', 'add.u64', source, at)}];")
-        w.line(f"st.global.v4.b32 [{w.emit('rd', 'add.u64', target, at)}], {words};")
+        w.line(f"ld.global.v4.b32 {words}, [{w.emit('rd', 'add.u64', source, offset)}];")
+        w.line(f"st.global.v4.b32 [{w.emit('rd', 'add.u64', target, offset)}], {words};")

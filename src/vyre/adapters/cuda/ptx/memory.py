@@ -252,13 +252,13 @@ def _zero(k: Kernel, array: Symbol, nbytes: int) -> None:
     zero = w.emit("r", "mov.b32", 0)
     zeros, rest = f"{{{zero}, {zero}, {zero}, {zero}}}", nbytes % _UNROLLED
     if nbytes > 4 * _UNROLLED:
-        at, again = w.emit("r", "mov.u32", array), w.label()
-        end = w.emit("r", "add.u32", at, nbytes - rest)
+        pointer, again = w.emit("r", "mov.u32", array), w.label()
+        end = w.emit("r", "add.u32", pointer, nbytes - rest)
         w.place(again)
         for offset in range(0, _UNROLLED, ALIGNMENT):
-            w.line(f"st.local.v4.b32 [{at}+{offset}], {zeros};")
-        w.line(f"add.u32 {at}, {at}, {_UNROLLED};")
-        w.jump_if("lt.u32", at, end, again, uniform=True)
+            w.line(f"st.local.v4.b32 [{pointer}+{offset}], {zeros};")
+        w.line(f"add.u32 {pointer}, {pointer}, {_UNROLLED};")
+        w.jump_if("lt.u32", pointer, end, again, uniform=True)
         first = nbytes - rest
     else:
         first = 0
@@ -293,23 +293,23 @@ def _keep_element(k: Kernel, name: str, element: ScalarType, index: Value, value
 # ---- groups
 def grouped(k: Kernel, access: Load | Store) -> WideAccess | None:
     """Returns the group of accesses that ``access`` is combined with, and records the assumptions that this needs."""
-    found = k.facts.wide(access)
-    if found is not None:
+    group = k.facts.wide(access)
+    if group is not None:
         k.assumptions.make(*k.facts.rests_on(access))
-    return found
+    return group
 
 
 def _wide_load(k: Kernel, name: str, wide: WideAccess, index: Value) -> Register:
     """Returns the register of a member; the first member of a group loads all of them."""
-    found = k.wide_loads.get(id(wide.group))
-    if found is None:
+    members = k.wide_loads.get(id(wide.group))
+    if members is None:
         k.w.mark(k.site_of(wide.group), name)
         access, width = ACCESS[element_of(k.buffers[name])], wide.group.width
-        found = k.wide_loads[id(wide.group)] = [k.w.register(access.kind) for _ in range(width)]
+        members = k.wide_loads[id(wide.group)] = [k.w.register(access.kind) for _ in range(width)]
         space, where = _group_address(k, name, wide, index)
-        registers = ", ".join(found)
+        registers = ", ".join(members)
         k.w.line(f"ld.{load_space(k, name, space)}.v{width}.{access.suffix} {{{registers}}}, {where};")
-    return found[wide.lane]
+    return members[wide.lane]
 
 
 def keep_for_wide_store(k: Kernel, stmt: Store, wide: WideAccess, value: Value) -> None:

@@ -47,12 +47,12 @@ class PrivateLayout:
 
 
 def _note(known: dict[str, set[int] | None], name: str, index: Expr) -> None:
-    found = known.setdefault(name, set())
-    if found is None:
+    elements = known.setdefault(name, set())
+    if elements is None:
         return
     while isinstance(index, Cast) and index.dtype.is_integer:
         index = index.operand
     if isinstance(index, Literal) and index.dtype.is_integer:
-        found.add(index.bits)
+        elements.add(index.bits)
     else:
         known[name] = None

@@ -55,7 +55,7 @@ def _by_tests(
 def _is_one_of(k: Kernel, register: Register, selector: Value, arm: Arm) -> Register:
     """Writes whether the selector is a label of an arm; labels that follow each other are tested together."""
     w, dtype = k.w, selector.dtype
-    found: Register | None = None
+    is_label: Register | None = None
     for first, last in _runs(sorted(_number(selector, label.bits) for label in arm.labels)):
         low = literal(dtype, first & ((1 << dtype.bits) - 1))
         if first == last:
@@ -63,9 +63,9 @@ def _is_one_of(k: Kernel, register: Register, selector: Value, arm: Arm) -> Regi
         else:
             above = w.emit(CLASS_OF[dtype], f"sub.u{dtype.bits}", register, low.operand)
             here = w.emit("p", f"setp.le.u{dtype.bits}", above, last - first)
-        found = here if found is None else w.emit("p", "or.pred", found, here)
-    assert found is not None, "every arm has a label"
-    return found
+        is_label = here if is_label is None else w.emit("p", "or.pred", is_label, here)
+    assert is_label is not None, "every arm has a label"
+    return is_label
 
 
 def _runs(numbers: list[int]) -> list[tuple[int, int]]:

@@ -100,14 +100,14 @@ class Writer:
 
     def once(self, key: str, make: Callable[[], Register]) -> Register:
         """Returns the register that ``make`` returned for ``key``; the first call writes it to the prologue."""
-        found = self._once.get(key)
-        if found is None:
+        written = self._once.get(key)
+        if written is None:
             outer, self.line = self.line, self.prologue.append
             try:
-                found = self._once[key] = make()
+                written = self._once[key] = make()
             finally:
                 self.line = outer
-        return found
+        return written
 
     def local_array(self, nbytes: int) -> Register:
         """Returns a register with the address of an array in local memory, for ``ld.local`` and ``st.local``."""

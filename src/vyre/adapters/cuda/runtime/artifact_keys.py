@@ -47,11 +47,11 @@ def interface_names(program: Program) -> tuple[str, ...]:
     """Returns number and name of every binding: the layout of a kernel contains both, the digest of a program
     neither.
     """
-    found: Any = program._cache.get(_INTERFACE)
-    if found is None:
-        found = tuple(f"{buffer.binding} {buffer.name}" for buffer in program.abi_buffers)
-        program._cache[_INTERFACE] = found
-    return found  # type: ignore[no-any-return]
+    names: Any = program._cache.get(_INTERFACE)
+    if names is None:
+        names = tuple(f"{buffer.binding} {buffer.name}" for buffer in program.abi_buffers)
+        program._cache[_INTERFACE] = names
+    return names  # type: ignore[no-any-return]
 
 
 def policy_facts(options: EmitOptions) -> Facts:
@@ -72,14 +72,14 @@ def _common(kind: ArtifactKind, options: EmitOptions, **more: Any) -> ArtifactKe
 
 def _written(options: Any) -> list[tuple[str, str]]:
     """Returns the fields of a dataclass with their texts; fields of a nested dataclass have dotted names."""
-    found: list[tuple[str, str]] = []
+    texts: list[tuple[str, str]] = []
     for field in fields(options):
         value = getattr(options, field.name)
         if is_dataclass(value):
-            found += [(f"{field.name}.{name}", text) for name, text in _written(value)]
+            texts += [(f"{field.name}.{name}", text) for name, text in _written(value)]
         else:
-            found.append((field.name, _text(value)))
-    return found
+            texts.append((field.name, _text(value)))
+    return texts
 
 
 def _text(value: object) -> str:

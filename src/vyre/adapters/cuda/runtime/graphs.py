@@ -145,14 +145,14 @@ class RecordedGraph(Unique):
         changed.
         """
         changed = 0
-        for held in self._kernels[first:end]:
-            kernel = held.kernel
+        for recorded in self._kernels[first:end]:
+            kernel = recorded.kernel
             packed = bytes(kernel.parameters.buffer)
-            if packed != held.packed:
+            if packed != recorded.packed:
                 self._driver.graph_update_kernel(
-                    self.handles.executable, held.node, kernel.kernel.handle, kernel.shape, kernel.parameters
+                    self.handles.executable, recorded.node, kernel.kernel.handle, kernel.shape, kernel.parameters
                 )
-                held.packed = packed
+                recorded.packed = packed
                 changed += 1
         return changed
 

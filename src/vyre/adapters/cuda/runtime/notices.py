@@ -76,10 +76,10 @@ class Notices(Unique):
     def _run(self) -> None:
         seen = -1
         while True:
-            found = self._look()
+            ended = self._look()
             with self._lock:
-                if found != seen:
-                    seen = found
+                if ended != seen:
+                    seen = ended
                     self._ring()
                 if not self._ends or self._is_quiet:
                     self._thread = None

@@ -78,15 +78,15 @@ def emulated(options: CudaOptions) -> CudaOptions:
 
 
 def _read(environment: Environment, variables: tuple[Variable, ...]) -> CudaOptions:
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for variable in variables:
         text = (environment.get(variable.name) or "").strip().lower()
         if not text:
             continue
         try:
-            found[variable.option] = variable.read(text)
+            options[variable.option] = variable.read(text)
         except (ValueError, KeyError):
             raise InvalidConfig(
                 f"{variable.name}={text!r} is not {variable.expected}", fix=f"use {variable.expected}, or unset it."
             ) from None
-    return replace(DEFAULT_OPTIONS, **found)
+    return replace(DEFAULT_OPTIONS, **options)

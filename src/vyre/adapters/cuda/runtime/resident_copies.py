@@ -94,27 +94,27 @@ class HostCopies:
 
     def _chunks_on(self, stream: Stream, number: int, pieces: Sequence[Piece]) -> PinnedChunks:
         """Returns chunks that fit for all copies that are still to come on that stream."""
-        found = self._chunks.get(stream)
-        if found is None:
+        chunks = self._chunks.get(stream)
+        if chunks is None:
             later = [
                 each for n, each in self._pieces.items() if (n in self._overlapped) is (number in self._overlapped)
             ]
             every = chain(pieces, *later)
-            found = PinnedChunks.to_send(self._resources.device, self._resources.pinned, stream, every)
-            self._chunks[stream] = found
-        return found
+            chunks = PinnedChunks.to_send(self._resources.device, self._resources.pinned, stream, every)
+            self._chunks[stream] = chunks
+        return chunks
 
 
 def overlapped_steps(prepared: Sequence[tuple[StepLaunch, Step]]) -> frozenset[int]:
     """Returns the numbers of the steps whose host bytes may be copied while any step before them runs."""
     earlier: dict[Access, None] = {}
-    found = set()
+    overlapped = set()
     for launch, step in prepared:
         pieces = launch.host_pieces(step)
         if pieces and 0 < len(earlier) <= MOST_ACCESSES:
             kernels = tuple(earlier)
             targets = ((piece.address, piece.address + piece.host.nbytes) for piece in pieces)
             if not any(first_conflict((Access(0, AccessMode.WRITE, (target,)),), kernels) for target in targets):
-                found.add(step.number)
+                overlapped.add(step.number)
         earlier.update(dict.fromkeys(launch.accesses(step)))
-    return frozenset(found)
+    return frozenset(overlapped)

@@ -105,12 +105,12 @@ class ResidentSlot(Slot[_Part]):
         preparing.
         """
         key = step.key
-        found = self._launches.get(key)
-        if found is None:
-            found = self._launches[key] = StepLaunch(self._resources, step, self.lease)
+        prepared = self._launches.get(key)
+        if prepared is None:
+            prepared = self._launches[key] = StepLaunch(self._resources, step, self.lease)
         else:
             self._launches.move_to_end(key)
-        return found
+        return prepared
 
     @property
     def streams(self) -> tuple[Stream, ...]:
@@ -140,7 +140,7 @@ class ResidentSlot(Slot[_Part]):
 
     def copies(self, prepared: Sequence[Prepared], deadline_ns: int | None) -> HostCopies | None:
         """Returns the copies of a run of these steps; None if they have no host bytes."""
-        pieces = {step.number: found for launch, step in prepared if (found := launch.host_pieces(step))}
+        pieces = {step.number: pieces_of for launch, step in prepared if (pieces_of := launch.host_pieces(step))}
         if not pieces:
             return None
         overlapped: Iterable[int] = ()
@@ -271,14 +271,14 @@ class ResidentSlot(Slot[_Part]):
         return first, max(0, device_ns - first)
 
     def _sequence(self, launches: Launches) -> _Sequence:
-        found = self._sequences.get(launches)
-        if found is None:
-            found = self._sequences[launches] = _Sequence(self._resources, launches)
+        sequence = self._sequences.get(launches)
+        if sequence is None:
+            sequence = self._sequences[launches] = _Sequence(self._resources, launches)
             if len(self._sequences) > SEQUENCES:
                 self._sequences.popitem(last=False)[1].release()
         else:
             self._sequences.move_to_end(launches)
-        return found
+        return sequence
 
     def _order(self, part: Sequence[Prepared]) -> Iterable[Sequence[int]]:
         """Returns, for each step, the steps that it has to wait for.
@@ -300,12 +300,12 @@ class ResidentSlot(Slot[_Part]):
         if not self._device.options.copy_overlap:
             return frozenset()
         launches = tuple([launch for launch, _ in prepared])
-        found = self._overlapped.get(launches)
-        if found is None:
-            found = self._overlapped[launches] = overlapped_steps(prepared)
+        numbers = self._overlapped.get(launches)
+        if numbers is None:
+            numbers = self._overlapped[launches] = overlapped_steps(prepared)
             if len(self._overlapped) > SEQUENCES:
                 self._overlapped.popitem(last=False)
-        return found
+        return numbers
 
     def _evict(self, launch: StepLaunch) -> None:
         """Releases a launch, and the graphs and overlap decisions that refer to its memory."""

@@ -51,13 +51,13 @@ class CudaTunable:
     def profiles(self, program: Program, config: DispatchConfig, launch: Launch, /) -> Sequence[str]:
         """Returns the tuned profiles whose text for this launch differs from the default's and from each other's."""
         texts = {self._code(program, replace(config, profile=None), launch)}
-        found = []
+        names = []
         for name in TUNED_PROFILES:
             text = self._code(program, replace(config, profile=name), launch)
             if text not in texts:
                 texts.add(text)
-                found.append(name)
-        return found
+                names.append(name)
+        return names
 
     @whole
     def occupancy_bps(self, program: Program, config: DispatchConfig, launch: Launch, /) -> int | None:

@@ -112,11 +112,11 @@ def build_atomic(ops: Operands) -> Step:
 
     def step(frame: Frame) -> None:
         where = effective_address(frame, address)
-        found = locate(frame, instruction, where, dtype.itemsize)
-        if found is None:
+        located = locate(frame, instruction, where, dtype.itemsize)
+        if located is None:
             by_allocation(frame, instruction, step, where, dtype.itemsize, reads, writes)
             return
-        region, index = found
+        region, index = located
         launch = frame.launch
         races = launch.races
         if not region.complete and launch.options.check_uninitialised:
@@ -125,9 +125,9 @@ def build_atomic(ops: Operands) -> Step:
             if acquire or release:
                 races.order(frame, acquire=acquire, release=release, block_only=block_only)
             races.write(region, index, dtype.itemsize, frame, instruction, plain=False, same=None)
-        given = [frame.registers[one] if view is None else view(frame.registers[one]) for one, view in sources]
+        values = [frame.registers[one] if view is None else view(frame.registers[one]) for one, view in sources]
         launch.atomics += frame.size
-        old, changed = _apply(kind, region, index, given, dtype, frame)
+        old, changed = _apply(kind, region, index, values, dtype, frame)
         launch.writes += changed
         if not changed:
             launch.attempts += 1
@@ -142,14 +142,14 @@ def build_atomic(ops: Operands) -> Step:
 
 
 def _apply(
-    kind: Kind, region: Region, index: Index, given: list[Dense], dtype: np.dtype[Any], frame: Frame
+    kind: Kind, region: Region, index: Index, values: list[Dense], dtype: np.dtype[Any], frame: Frame
 ) -> tuple[Lanes, bool]:
     """Returns the old value for each lane, and whether memory changed."""
     data = region.typed(dtype)[0]
     if isinstance(index, int):
-        return _apply_at(kind, data, index, given, frame)
+        return _apply_at(kind, data, index, values, frame)
     places = np.arange(index.start, index.stop) if isinstance(index, slice) else index
-    operands = [full(value, frame) for value in given]
+    operands = [full(value, frame) for value in values]
     if isinstance(index, slice):
         order, starts = None, None
     else:
@@ -190,10 +190,10 @@ def _new_values(kind: Kind, old: Lanes, operands: list[Lanes]) -> Lanes:
     return np.array(steps, old.dtype)
 
 
-def _apply_at(kind: Kind, data: Lanes, index: int, given: list[Dense], frame: Frame) -> tuple[Lanes, bool]:
+def _apply_at(kind: Kind, data: Lanes, index: int, sources: list[Dense], frame: Frame) -> tuple[Lanes, bool]:
     """Applies the operation of all lanes to one element."""
     before = data[index]
-    operands = [full(value, frame) for value in given]
+    operands = [full(value, frame) for value in sources]
     starts = np.zeros(frame.size, np.bool_)
     starts[0] = True
     same = np.full(frame.size, before)

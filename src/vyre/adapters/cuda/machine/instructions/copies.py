@@ -67,11 +67,11 @@ def _issue(ops: Operands) -> Step:
 
     def step(frame: Frame) -> None:
         where = effective_address(frame, origin)
-        found = locate_global(frame, instruction, where, nbytes)
-        if found is None:
+        located = locate_global(frame, instruction, where, nbytes)
+        if located is None:
             by_allocation(frame, instruction, step, where, nbytes, reads, [])
             return
-        region, first = found
+        region, first = located
         shared, target_index = locate_shared(frame, instruction, effective_address(frame, to), nbytes)
         launch = frame.launch
         copies = frame.strand.copies

@@ -55,9 +55,9 @@ def _relation(form: _Format, compare: Rule) -> Rule:
 
 def table(relations: dict[str, Rule]) -> Table:
     """Returns the instructions; ``relations`` are those of floats."""
-    found: Table = {}
+    instructions: Table = {}
     for kind, form in _FORMATS.items():
         for name, ufunc in (("add", np.add), ("sub", np.subtract), ("mul", np.multiply)):
-            found[f"{name}.rn.{kind}"] = Operation(kind, (kind, kind), _rule(form, ufunc), form.noise)
-        found |= comparisons(kind, {name: _relation(form, compare) for name, compare in relations.items()})
-    return found
+            instructions[f"{name}.rn.{kind}"] = Operation(kind, (kind, kind), _rule(form, ufunc), form.noise)
+        instructions |= comparisons(kind, {name: _relation(form, compare) for name, compare in relations.items()})
+    return instructions

@@ -24,9 +24,9 @@ def lanewise(operation: Operation, ops: Operands, *, wider: bool = False) -> Ste
 
     ``wider``: registers may be wider than the operation's types, as ``cvt`` allows.
     """
-    target, *given = ops.expect(1 + len(operation.sources))
+    target, *origins = ops.expect(1 + len(operation.sources))
     sources: list[tuple[int, Rule | None]] = []
-    for operand, kind in zip(given, operation.sources, strict=True):
+    for operand, kind in zip(origins, operation.sources, strict=True):
         if kind == "pred" and isinstance(operand, Negated):
             sources.append((ops.source(operand.positive, kind, wider=wider), np.logical_not))
         else:
@@ -45,8 +45,8 @@ def lanewise(operation: Operation, ops: Operands, *, wider: bool = False) -> Ste
 
 def reader(ops: Operands, place: int, kind: str) -> Rule | None:
     """Returns a rule that turns the content of a place into lanes of a type; None if it needs no conversion."""
-    held, wanted = ops.held[place], LANE_DTYPE[kind]
-    return None if held is wanted else _reading(held, wanted)
+    stored, wanted = ops.held[place], LANE_DTYPE[kind]
+    return None if stored is wanted else _reading(stored, wanted)
 
 
 def writer(ops: Operands, place: int, kind: str) -> Rule | None:
@@ -54,28 +54,28 @@ def writer(ops: Operands, place: int, kind: str) -> Rule | None:
 
     Narrow signed integers are sign-extended.
     """
-    held, given = ops.held[place], LANE_DTYPE[kind]
-    return None if held is given else _writing(held, given)
+    stored, lanes = ops.held[place], LANE_DTYPE[kind]
+    return None if stored is lanes else _writing(stored, lanes)
 
 
 @cache
-def _reading(held: np.dtype[Any], wanted: np.dtype[Any]) -> Rule | None:
-    if held == wanted:
+def _reading(stored: np.dtype[Any], wanted: np.dtype[Any]) -> Rule | None:
+    if stored == wanted:
         return None
-    if held.itemsize == wanted.itemsize:
+    if stored.itemsize == wanted.itemsize:
         return lambda x: x.view(wanted)
     narrow = np.dtype(f"u{wanted.itemsize}")
     return lambda x: x.astype(narrow).view(wanted)
 
 
 @cache
-def _writing(held: np.dtype[Any], given: np.dtype[Any]) -> Rule | None:
-    if held == given:
+def _writing(stored: np.dtype[Any], lanes: np.dtype[Any]) -> Rule | None:
+    if stored == lanes:
         return None
-    if held.itemsize == given.itemsize:
-        return lambda x: x.view(held)
-    wide = np.dtype(f"{'i' if given.kind == 'i' else 'u'}{held.itemsize}")
-    return lambda x: x.astype(wide).view(held)
+    if stored.itemsize == lanes.itemsize:
+        return lambda x: x.view(stored)
+    wide = np.dtype(f"{'i' if lanes.kind == 'i' else 'u'}{stored.itemsize}")
+    return lambda x: x.astype(wide).view(stored)
 
 
 def _step(rule: Rule, target: int, sources: list[tuple[int, Rule | None]], back: Rule | None, noise: Noise) -> Step:

@@ -183,11 +183,11 @@ def _load(
     def step(frame: Frame) -> None:
         where = effective_address(frame, address)
         launch = frame.launch
-        found = locate(frame, instruction, where, nbytes)
-        if found is None:
+        located = locate(frame, instruction, where, nbytes)
+        if located is None:
             by_allocation(frame, instruction, step, where, nbytes, reads, writes)
             return
-        region, first = found
+        region, first = located
         races = launch.races if raced else None
         if not plain:
             launch.polls += 1
@@ -241,11 +241,11 @@ def _store(
 
     def step(frame: Frame) -> None:
         where = effective_address(frame, address)
-        found = locate(frame, instruction, where, nbytes)
-        if found is None:
+        located = locate(frame, instruction, where, nbytes)
+        if located is None:
             by_allocation(frame, instruction, step, where, nbytes, reads, [])
             return
-        region, first = found
+        region, first = located
         launch = frame.launch
         races = launch.races if raced else None
         if raced:

@@ -1,4 +1,4 @@
-"""What all parts of a session use: its backend, its prepared pipelines, and services that are made on first use."""
+"""The core of a session: its backend, its prepared pipelines, and services that are made on first use."""
 
 from __future__ import annotations
 

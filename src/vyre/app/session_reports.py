@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class SessionReports(SessionCore):
-    """What a session tells about itself and its device."""
+    """The reports of a session about itself and its device."""
 
     _repr_html_ = as_html
 

@@ -95,7 +95,7 @@ class LaneReach(NamedTuple):
 
 
 NO_REACH: Final = LaneReach()
-"""What is said of a program whose ids reach nothing that counts lanes."""
+"""The words for a program whose ids reach nothing that counts lanes."""
 
 
 class ReachedExtent(tuple[int, ...]):

@@ -33,7 +33,7 @@ Test: TypeAlias = Callable[[Part], bool]
 
 
 class MissingKind(Enum):
-    """What a backend lacks: an operation, a type of elements, a feature of its profile, or room above a limit."""
+    """A lack of a backend: an operation, a type of elements, a feature of its profile, or room above a limit."""
 
     OPERATION = "operation"
     ELEMENT_TYPE = "element type"
@@ -62,7 +62,7 @@ class Missing:
 
     @property
     def placed(self) -> str:
-        """What is missing, with the first places that need it."""
+        """The missing part, with the first places that need it."""
         more = ", ..." if len(self.locations) > _SHOWN else ""
         places = ", ".join(map(str, self.locations[:_SHOWN]))
         return f"{self.what} (at {places}{more})" if places else self.what

@@ -1,4 +1,4 @@
-"""What tells values apart that are equal, or that have no equality."""
+"""Identities, which tell values apart that are equal, or that have no equality."""
 
 from __future__ import annotations
 

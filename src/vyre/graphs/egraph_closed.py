@@ -56,7 +56,7 @@ class CheapestTerm(NamedTuple):
 
 
 class ClosedEGraph:
-    """What a closure found out about an e-graph, on the host.
+    """The result of a closure of an e-graph, on the host.
 
     ``classes``: shape (n,), u32, the representative of the class of every term, which is the smallest class of those
     that became one.  ``rounds``: the rounds that the closure took.  ``fixed_point`` tells how they were repeated, None

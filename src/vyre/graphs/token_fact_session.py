@@ -49,7 +49,7 @@ DISTANCE_BYTES: Final = 4
 
 @frozen
 class FrontierQuery:
-    """What a frontier follows: edges of the kinds ``along`` (None: of all), from the sources that a call gives.
+    """A query: it follows edges of the kinds ``along`` (None: of all), from the sources that a call gives.
 
     ``after`` names queries whose reached nodes are sources too; they run first, and nothing goes to the host between.
     ``domain`` is the data that the query is about; queries that run together are listed in its order.
@@ -62,7 +62,7 @@ class FrontierQuery:
 
 
 class Reached(NamedTuple):
-    """What a frontier reached.
+    """The result of a frontier.
 
     ``distances`` (u32): for each node the least number of edges from a source, ``UNREACHED`` where there is no path.
     ``run`` tells how many rounds ran, a round for each level and one in which nothing was reached, and by what.
@@ -250,7 +250,7 @@ class FactSession(Closing):
 
 
 class _BoundComponents(NamedTuple):
-    """What finds components: ``kinds`` are the edges that it follows, ``pointers`` the nodes that stand for others."""
+    """A search for components: ``kinds`` are the edges that it follows, ``pointers`` nodes that stand for others."""
 
     run: FixedPoint
     kinds: ResidentArray

@@ -11,7 +11,7 @@ from vyre.domain.ir.types import ScalarType
 
 
 class Answer(Enum):
-    """What a prover can say of an equation."""
+    """An answer of a prover about an equation."""
 
     PROVED = "proved"
     REFUTED = "refuted"

@@ -159,7 +159,7 @@ _CALLS: Final[Mapping[CallName, Callable[..., tuple[Program | None, int]]]] = {
     "persistent_steps.keep": lambda parts: (None, 0),
     "kept_steps.run": lambda part, times: (None, 0),
 }
-"""What a hook sees of a call: the program, None for that of the object itself, and the bytes of the data."""
+"""The part of a call that a hook sees: the program, None for that of the object itself, and the bytes of the data."""
 
 _PREPARED: Final[Mapping[CallName, str]] = {
     "compiler.compile": "pipeline",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class KeptMemory(NamedTuple):
-    """What ``rounds`` rounds keep on the device, in bytes.
+    """The memory that ``rounds`` rounds keep on the device, in bytes.
 
     The arrays that are bound stay, ``array_bytes`` in all, and temporary arrays keep their memory.  Host data is
     uploaded by each round, ``refresh_bytes`` in one, and nothing is read back between rounds.

@@ -1,4 +1,4 @@
-"""What callers learn: the state of one dispatch, and the counts of a session."""
+"""The reports to callers: the state of one dispatch, and the counts of a session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ShadowStatus(Enum):
-    """What has become of a dispatch.
+    """The fate of a sampled dispatch.
 
     ``DROPPED``: it was sampled, and not compared for want of budget or room, or because it failed.  ``SKIPPED``: it
     cannot be compared, because its bytes may depend on an order, or the other backend lacks a feature.

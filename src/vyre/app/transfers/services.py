@@ -1,4 +1,4 @@
-"""What downloads by any layout use together: packing memory, and what copies and launches cost here."""
+"""The services of downloads by any layout: packing memory, and what copies and launches cost here."""
 
 from __future__ import annotations
 

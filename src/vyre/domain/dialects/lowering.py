@@ -48,7 +48,7 @@ _FORM: Final = SealedForm(b"vyre.lowering.v1", _malformed)
 
 @dataclass(frozen=True)
 class LoweringKey:
-    """What a verdict is about.
+    """The subject of a verdict.
 
     ``definition`` and ``lowering`` are digests in hexadecimal, ``version`` is that of the backend and of all that
     compiles for it.  Raises ``InvalidField`` for a digest that is none.

@@ -24,7 +24,7 @@ class SourceFile(NamedTuple):
 
 
 class WorkingTree(NamedTuple):
-    """What Git says about the working tree that holds a package.
+    """The answer of Git about the working tree that holds a package.
 
     ``status`` and ``diff`` are the bytes of ``git status --porcelain -z`` and of ``git diff --binary HEAD``; None if
     Git did not answer.  ``untracked`` holds the files of the whole tree that Git neither tracks nor ignores, ``files``

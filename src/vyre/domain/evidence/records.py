@@ -141,7 +141,7 @@ class MemoryPart:
 
 @frozen
 class RecordedMemory:
-    """What steps bind: resident memory, a temporary array without ``before``, or data of the host without ``place``.
+    """A memory of steps: resident memory, a temporary array without ``before``, or data of the host without ``place``.
 
     ``before`` is the content before the run, of resident memory the bytes of an allocation from the first to the last
     one that is bound; ``place`` is the byte of the allocation at which they begin.

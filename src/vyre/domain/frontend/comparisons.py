@@ -31,7 +31,7 @@ _COMPARED: Final[Mapping[type[ast.cmpop], tuple[Callable[[Any, Any], Any], Binar
     ast.In: (lambda a, b: a in b, None, "in"),
     ast.NotIn: (lambda a, b: a not in b, None, "not in"),
 }
-"""What each comparison is in Python, and its operation where values of a kernel have one."""
+"""Each comparison in Python, and its operation where values of a kernel have one."""
 
 
 def compare(k: Lowering, op: ast.cmpop, a: Operand, b: Operand, node: ast.AST) -> Operand:

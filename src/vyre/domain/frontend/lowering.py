@@ -77,7 +77,7 @@ class LoopState:
 
 
 class Effects(NamedTuple):
-    """What the check of an operand has seen of a node: whether it has an atomic, or takes values of all lanes."""
+    """Facts that the check of an operand keeps of a node: whether it has an atomic, or takes values of all lanes."""
 
     node: Node
     has_atomic: bool

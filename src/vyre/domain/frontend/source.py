@@ -178,7 +178,7 @@ def nested_too_deep(code: CodeType) -> KernelSourceError:
 
 
 class _Module(NamedTuple):
-    """What Python makes of a file: the definitions of its functions and their code, by name and first line."""
+    """The result of parsing a file: the definitions of its functions and their code, by name and first line."""
 
     lines: list[str]
     flags: int

@@ -74,7 +74,7 @@ _OWN: Final[frozenset[Enum]] = frozenset(
         *(op for op in (*BinaryOp, *UnaryOp) if op.value >= FIRST_OWN_TAG),
     }
 )
-"""What vyre-driver does not have."""
+"""The parts that vyre-driver does not have."""
 
 
 def _named_type(value: object) -> DataType:

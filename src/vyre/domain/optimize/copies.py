@@ -30,7 +30,7 @@ _STEADY: Final[frozenset[type[Node]]] = frozenset(
 
 
 class _Copy(NamedTuple):
-    """What a local holds since ``time``, and when the local that it copies had changed then."""
+    """The content of a local since ``time``, and when the local that it copies had changed then."""
 
     value: ir.Expr
     time: int

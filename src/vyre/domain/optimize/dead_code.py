@@ -86,7 +86,7 @@ class _Liveness:
         self._impure = containing(program, ir.IMPURE)
         self._reads = _Reads(program)
         self._in_loops: dict[int, int] = {}
-        """What the bodies of loops read, by the identity of the loop."""
+        """The reads of the bodies of loops, by the identity of the loop."""
         self._of_body(program.body)
         self._unseen = _unseen_buffers(program)
         self._live = 0

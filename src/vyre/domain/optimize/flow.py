@@ -18,7 +18,7 @@ from vyre.domain.optimize.purity import containing
 from vyre.domain.optimize.walking import Rewriter
 
 Key: TypeAlias = str | tuple[str] | None
-"""What changes: a local by its name, a buffer by a tuple of its name, or ``FENCE``."""
+"""A change: a local by its name, a buffer by a tuple of its name, or ``FENCE``."""
 FENCE: Final = None
 """What changes where other lanes may have written: at barriers, atomics and asynchronous copies."""
 _FENCES: Final = (ir.Barrier, ir.AsyncLoad, ir.AsyncStore, ir.AsyncWait, ir.GridLoop)

@@ -51,7 +51,7 @@ class Effect(NamedTuple):
 
 
 class LaneEffects(NamedTuple):
-    """What a lane does, in order, and its variables with their types.  ``reads`` are those that stand for elements."""
+    """The effects of a lane, in order, and its typed variables.  ``reads`` are those that stand for elements."""
 
     effects: tuple[Effect, ...]
     variables: dict[str, ScalarType]

@@ -220,7 +220,7 @@ class Sharing(Rewriter):
         self._declared: dict[int, dict[int, str]] = {}
         """The expressions that get a local, by place and identity."""
         self._replaced: dict[int, dict[int, ir.Expr]] = {}
-        """What stands for the expressions that read one."""
+        """The replacements of the expressions that read one."""
         for first in firsts:
             if first.name is None:
                 if not self._pays(first):

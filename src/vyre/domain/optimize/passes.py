@@ -12,7 +12,7 @@ from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import Program
 
 Counts: TypeAlias = Counter[str]
-"""What a pass did, by the name of the change: ``{"folded": 3}``."""
+"""The changes of a pass, by the name of the change: ``{"folded": 3}``."""
 PassFunction: TypeAlias = Callable[[Program, Counts], Program]
 """From a valid program without calls to one with the same bytes and errors for all inputs; adds to the counts.  It
 returns the very program if it changes nothing.
@@ -34,7 +34,7 @@ class Pass(NamedTuple):
 
 
 class PassResult(NamedTuple):
-    """What one pass did to a program: the numbers of nodes before and after it, and its counts."""
+    """The result of one pass: the numbers of nodes before and after it, and its counts."""
 
     name: str
     nodes_before: int

@@ -42,7 +42,7 @@ PURE_NODES: Final = PURE - {Call, Native}
 
 
 class Operators(Protocol[V]):
-    """What the operators do to values of one kind.  The types are those of the operands, as programs have them."""
+    """The operators on values of one kind.  The types are those of the operands, as programs have them."""
 
     def literal(self, dtype: ScalarType, bits: int) -> V:
         """Returns the value of a literal."""
@@ -58,7 +58,7 @@ class Operators(Protocol[V]):
 
 
 class Algebra(Operators[V], Protocol[V]):
-    """What all of ``PURE_NODES`` do to values of one kind; a type named ``target`` is that of the result."""
+    """All of ``PURE_NODES`` on values of one kind; a type named ``target`` is that of the result."""
 
     def select(self, dtype: ScalarType, condition: V, on_true: V, on_false: V) -> V:
         """Returns one of two values."""

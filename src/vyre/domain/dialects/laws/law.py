@@ -70,7 +70,7 @@ and NaN, and as integers of the unsigned type of the same width the masks of the
 
 
 class OperandUse(NamedTuple):
-    """What a law does with its operands when ``before`` becomes ``after``; each a set of holes.
+    """The use that a law makes of its operands when ``before`` becomes ``after``; each a set of holes.
 
     ``dropped`` stand less often in ``after``, ``copied`` more often; ``repeated`` stand in ``before`` more than once,
     so that a match needs two evaluations to be equal; ``reordered`` are evaluated in another order.

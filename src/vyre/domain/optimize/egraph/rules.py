@@ -26,7 +26,7 @@ Holes: TypeAlias = Mapping[str, ScalarType]
 
 
 class Equation(Protocol):
-    """What this module asks of a law: both sides for a type, in which locals are holes.
+    """A law as this module uses it: both sides for a type, in which locals are holes.
 
     Constant holes match literals only; ``holds_for`` says whether the law holds for their bits.
     """

@@ -7,11 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from dependency_injector import providers
 
 from support.command_line import Vyre, vyre_command
 from support.disk_cache import artifact, entry_files, key, store
 from support.small_programs import square_program
+from vyre.container import Container
 from vyre.domain.artifact_key import ArtifactKind
+from vyre.testing.fakes import MemoryArtifactStore
 
 
 @pytest.fixture
@@ -194,3 +197,58 @@ def test_the_list_names_programs(vyre: Vyre, root: Path, tmp_path: Path, capsys:
 
 def test_entries_without_a_verdict_have_no_name(vyre: Vyre, full: Path) -> None:
     assert all(entry["names"] == [] for entry in vyre("list", "--json").json)
+
+
+def test_a_store_of_a_container_is_shown_and_managed(vyre: Vyre, full: Path, tmp_path: Path) -> None:
+    held = MemoryArtifactStore()
+    container = Container()
+    container.artifact_store.override(providers.Object(held))
+    for number, cost_ns in ((1, 1_500_000_000), (2, 500_000_000)):
+        held.put(key(number, program=number), artifact(number, cost_ns=cost_ns))
+    nbytes, archive = held.stats().nbytes, tmp_path / "all.tar"
+    with container.applied():
+        facts = vyre("stats", "--json").json
+        assert (facts["entries"], facts["bytes"], facts["programs"], facts["build_seconds"]) == (2, nbytes, 2, 2.0)
+        assert (facts["directory"], facts["max_bytes"], facts["kinds"]) == (None, None, {"cubin": 2})
+        assert f"none: the store is in MemoryArtifactStore\nentries    2, of 2 programs\nbytes      {nbytes}\n" in (
+            vyre("stats").out
+        )
+        listed = vyre("list", "--json").json
+        assert {entry["key"] for entry in listed} == {each.digest.hex() for each in held}
+        assert {entry["cost_ns"] for entry in listed} == {1_500_000_000, 500_000_000}
+        assert {entry["last_used"] for entry in listed} == {"-"}
+        assert vyre("export", archive, "--json").json["entries"] == 2
+        assert vyre("invalidate", "--key", key(1, program=1).digest.hex()).code == 0
+        assert vyre("clear").out == "removed 1 entries\n"
+        assert not list(held)
+        assert vyre("import", archive).out == "imported 2 entries, refused 0\n"
+        assert held.get(key(1, program=1)) == artifact(1, cost_ns=1_500_000_000)
+        for command in ("path", "verify", "prune"):
+            refused = vyre(command)
+            assert refused.code == 2
+            assert "MemoryArtifactStore, has no directory" in refused.err
+            assert "Fix: name a directory with --dir" in refused.err
+        assert vyre("stats", "--dir", full, "--json").json["entries"] == 3, "what is named counts"
+    assert vyre("stats", "--json").json["entries"] == 3, "the usual store was left alone"
+
+
+def test_a_directory_of_a_container_is_the_one_that_commands_use(vyre: Vyre, full: Path, tmp_path: Path) -> None:
+    other = store(tmp_path / "other")
+    assert other.put(key(5), artifact(5))
+    container = Container()
+    container.artifact_store.override(providers.Object(other))
+    with Container(cache=tmp_path / "third").applied():
+        assert vyre("path").out == f"{tmp_path / 'third'}\n"
+    with container.applied():
+        assert vyre("path").out == f"{tmp_path / 'other'}\n"
+        assert vyre("verify").out == "1 entries, 0 of them bad\n"
+        assert vyre("prune", "--bytes", "1").out.startswith("evicted 1 entries")
+    assert len(entry_files(full)) == 3
+
+
+def test_a_container_without_a_store_is_told(vyre: Vyre) -> None:
+    container = Container()
+    container.artifact_store.override(providers.Object(None))
+    with container.applied():
+        refused = vyre("stats")
+    assert (refused.code, "has no artifact store" in refused.err) == (2, True)

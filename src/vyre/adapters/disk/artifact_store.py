@@ -70,7 +70,8 @@ class DiskArtifactStore:
         sink: DecisionSink | None = None,
         files: FileOperations = REAL_FILES,
     ) -> None:
-        self._settings, self._telemetry, self._files = settings, telemetry, files
+        self.settings: Final = settings
+        self._telemetry, self._files = telemetry, files
         self._lock = process_lock()
         self._decisions: HeldDecisions | None = None
         if sink is not None:
@@ -114,7 +115,7 @@ class DiskArtifactStore:
             return False
         place = place_of(key)
         data = encode(place.key, artifact)
-        if len(data) > min(self._settings.max_bytes, MAX_ENTRY_BYTES):
+        if len(data) > min(self.settings.max_bytes, MAX_ENTRY_BYTES):
             return False
         try:
             try:
@@ -234,7 +235,7 @@ class DiskArtifactStore:
         if not has_room:
             self._complaints.say(f"{directory.layout.root} is full and its entries cannot be removed", _OTHER_FIX)
             return False
-        directory.write(place, data, self._settings.durability)
+        directory.write(place, data, self.settings.durability)
         with self._space_lock, sealed:
             self._space().kept(place.path, len(data), cost_ns)
         return True
@@ -245,7 +246,7 @@ class DiskArtifactStore:
         from vyre.adapters.disk.space import Space
 
         assert self._own is not None
-        settings = self._settings
+        settings = self.settings
         limits = Totals(settings.max_entries, settings.max_bytes)
         retention = retention_of(settings.eviction, self._decisions)
         return Space(self._own, self._files, limits, retention, self._uses)

@@ -1,4 +1,4 @@
-"""The inventory of a cache directory: its entries, their verification, and their removal."""
+"""The inventory of a cache directory, or of another store: its entries, their verification, and their removal."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from vyre.adapters.disk.entry_format import Damaged, decode
 from vyre.adapters.disk.layout import PROGRAM_BYTES, parse_path, place_of
 from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
 from vyre.domain.errors import InvalidField, MalformedWire
+from vyre.ports.artifact_store import ArtifactStore
 
 
 class Listed(NamedTuple):
     """An entry of a listing.
 
-    ``program``: its digest, as hex.  ``key``: None if it cannot be read, such as that of another version of vyre.
+    ``program``: its digest, as hex.  ``key``: None if it cannot be read, such as that of another version of vyre.  A
+    store that is no directory does not tell when an entry was used, which is 0 then.
     """
 
     found: Found
@@ -43,8 +45,14 @@ def key_of_entry(directory: EntryDirectory, path: str) -> ArtifactKey | None:
         return None
 
 
-def listing(directory: EntryDirectory) -> Iterator[Listed]:
-    """Yields every entry, described by its first bytes.  Raises nothing."""
+def listing(directory: EntryDirectory | ArtifactStore) -> Iterator[Listed]:
+    """Yields every entry, in a directory described by its first bytes.  Raises nothing."""
+    if not isinstance(directory, EntryDirectory):
+        for stored, nbytes, _ in directory.entries():
+            if (artifact := directory.get(stored)) is not None:
+                place = Found(place_of(stored).path, nbytes, 0)
+                yield Listed(place, stored.program.hex(), stored.kind.value, stored, artifact.cost_ns)
+        return
     for entry in directory.scan():
         name = parse_path(entry.path)
         assert name is not None  # a scan skips other files
@@ -52,7 +60,9 @@ def listing(directory: EntryDirectory) -> Iterator[Listed]:
         yield Listed(entry, name.program, name.kind, key, directory.cost_ns(entry.path))
 
 
-def names_of_programs(directory: EntryDirectory, listed: Iterable[Listed]) -> dict[str, tuple[str, ...]]:
+def names_of_programs(
+    directory: EntryDirectory | ArtifactStore, listed: Iterable[Listed]
+) -> dict[str, tuple[str, ...]]:
     """Returns names of programs by digest, as hex, from the verdicts among the entries.  Raises nothing.
 
     A verdict holds the digest by which a program's code is stored, and the program's name; its own digest is another.
@@ -63,7 +73,11 @@ def names_of_programs(directory: EntryDirectory, listed: Iterable[Listed]) -> di
         if entry.kind != ArtifactKind.VERDICT.value:
             continue
         try:
-            metadata = decode(directory.read(entry.found.path).data).artifact.metadata
+            if isinstance(directory, EntryDirectory):
+                metadata = decode(directory.read(entry.found.path).data).artifact.metadata
+            else:
+                artifact = None if entry.key is None else directory.get(entry.key)
+                metadata = b"" if artifact is None else artifact.metadata
         except (OSError, Damaged, Untrusted):
             continue
         name = metadata[PROGRAM_BYTES:].decode("utf-8", "ignore")
@@ -102,10 +116,12 @@ def verify(directory: EntryDirectory, *, repair: bool) -> Iterator[Checked]:
         yield Checked(entry.path, problem)
 
 
-def clear(directory: EntryDirectory) -> int:
-    """Removes all entries, the quarantine, and temporary files; returns how many entries were removed.  Raises
-    nothing.
+def clear(directory: EntryDirectory | ArtifactStore) -> int:
+    """Removes all entries, and the quarantine and temporary files of a directory; returns how many entries were
+    removed.  Raises nothing.
     """
+    if not isinstance(directory, EntryDirectory):
+        return sum(directory.remove(entry.key) for entry in list(directory.entries()) if not entry.layer)
     removed = sum(directory.remove(entry.path) for entry in list(directory.scan()))
     directory.remove_empty_shards()
     directory.empty_quarantine()

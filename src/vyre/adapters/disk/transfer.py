@@ -9,12 +9,15 @@ import io
 import os
 import tarfile
 import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from vyre.adapters.disk.entry_directory import EntryDirectory, Untrusted
-from vyre.adapters.disk.entry_format import MAX_ENTRY_BYTES, Damaged, decode
+from vyre.adapters.disk.entry_format import MAX_ENTRY_BYTES, Damaged, decode, encode
 from vyre.adapters.disk.inventory import verified
+from vyre.adapters.disk.layout import place_of
 from vyre.domain.artifact_key import ArtifactKey
 from vyre.domain.errors import MalformedWire, UnreadableFile
 from vyre.ports.artifact_store import ArtifactStore
@@ -40,7 +43,7 @@ class Imported(NamedTuple):
 
 
 @whole
-def export_entries(directory: EntryDirectory, target: Path) -> Exported:
+def export_entries(directory: EntryDirectory | ArtifactStore, target: Path) -> Exported:
     """Writes every entry that verifies to ``target``, whole or not at all; equal caches give equal files.
 
     Raises ``UnreadableFile``.
@@ -61,18 +64,29 @@ def export_entries(directory: EntryDirectory, target: Path) -> Exported:
     return exported
 
 
-def _export(directory: EntryDirectory, archive: tarfile.TarFile) -> Exported:
+def _files(source: EntryDirectory | ArtifactStore) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    """Yields the path of every entry in a cache directory, and a function that returns its bytes."""
+    if isinstance(source, EntryDirectory):
+        for entry in sorted(source.scan()):
+            yield entry.path, partial(verified, source, entry.path)
+        return
+    for path, key, digested in sorted((place_of(key).path, place_of(key).key, key) for key, _, _ in source.entries()):
+        if (artifact := source.get(digested)) is not None:
+            yield path, partial(encode, key, artifact)
+
+
+def _export(source: EntryDirectory | ArtifactStore, archive: tarfile.TarFile) -> Exported:
     entries = nbytes = 0
     skipped = []
-    for entry in sorted(directory.scan()):
+    for path, read in _files(source):
         try:
-            data = verified(directory, entry.path)
+            data = read()
         except FileNotFoundError:
             continue
         except (OSError, Damaged, Untrusted) as problem:
-            skipped.append(f"{entry.path}: {problem}")
+            skipped.append(f"{path}: {problem}")
             continue
-        _add(archive, entry.path, data)
+        _add(archive, path, data)
         entries, nbytes = entries + 1, nbytes + len(data)
     _add(archive, _END, _MARKER)
     return Exported(entries, nbytes, tuple(skipped))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, cast
 
 import typer
 
 from vyre.adapters.disk import inventory
 from vyre.adapters.disk.artifact_store import DiskArtifactStore, retention_of
-from vyre.adapters.disk.configuration import CacheSettings, cache_settings
+from vyre.adapters.disk.configuration import CacheOption, CacheSettings, cache_settings
 from vyre.adapters.disk.entry_directory import EntryDirectory
 from vyre.adapters.disk.file_operations import REAL_FILES
 from vyre.adapters.disk.ledger import Totals
@@ -20,10 +21,11 @@ from vyre.adapters.terminal import complain, put
 from vyre.app.cli import report
 from vyre.app.cli.exit_codes import Exit
 from vyre.app.cli.options import AsJson
-from vyre.app.services import WIRING
+from vyre.app.services import WIRING, Place, artifact_store
 from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
 from vyre.domain.cache_config import CacheConfig
 from vyre.domain.errors import InvalidConfig, UnreadableFile
+from vyre.ports.artifact_store import ArtifactStore
 from vyre.ports.support import NullTelemetry
 
 cache: Final = typer.Typer(
@@ -50,15 +52,16 @@ def path(directory: Directory = None, as_json: AsJson = False) -> int:
 @cache.command()
 def stats(directory: Directory = None, as_json: AsJson = False) -> int:
     """Count the entries by kind, and show the limits."""
-    settings = _settings(directory)
-    listed = list(inventory.listing(_opened(settings)))
+    source = _source(directory)
+    settings = _settings(directory) if isinstance(source, EntryDirectory) else None
+    listed = list(inventory.listing(source))
     by_kind = Counter(entry.kind for entry in listed)
     facts = {
-        "directory": str(settings.directory),
+        "directory": None if settings is None else str(settings.directory),
         "entries": len(listed),
-        "max_entries": settings.max_entries,
+        "max_entries": None if settings is None else settings.max_entries,
         "bytes": sum(entry.found.nbytes for entry in listed),
-        "max_bytes": settings.max_bytes,
+        "max_bytes": None if settings is None else settings.max_bytes,
         "programs": len({entry.program for entry in listed}),
         "build_seconds": sum(entry.cost_ns for entry in listed) / 1e9,
         "kinds": dict(sorted(by_kind.items())),
@@ -66,9 +69,12 @@ def stats(directory: Directory = None, as_json: AsJson = False) -> int:
     if as_json:
         report.put_json(facts)
         return Exit.OK
-    put(f"directory  {facts['directory']}")
-    put(f"entries    {facts['entries']} of at most {facts['max_entries']}, of {facts['programs']} programs")
-    put(f"bytes      {facts['bytes']} of at most {facts['max_bytes']}")
+    limits = (
+        ("", "") if settings is None else (f" of at most {settings.max_entries}", f" of at most {settings.max_bytes}")
+    )
+    put(f"directory  {'none: the store is in ' + type(source).__name__ if settings is None else settings.directory}")
+    put(f"entries    {facts['entries']}{limits[0]}, of {facts['programs']} programs")
+    put(f"bytes      {facts['bytes']}{limits[1]}")
     put(f"worth      {facts['build_seconds']:.3g} s of building")
     put(f"kinds      {', '.join(f'{count} {kind}' for kind, count in sorted(by_kind.items())) or 'none'}")
     return Exit.OK
@@ -77,9 +83,9 @@ def stats(directory: Directory = None, as_json: AsJson = False) -> int:
 @cache.command("list")
 def list_(directory: Directory = None, as_json: AsJson = False) -> int:
     """List the entries, most recently used first."""
-    opened = _opened(_settings(directory))
-    listed = sorted(inventory.listing(opened), key=lambda entry: -entry.found.used_ns)
-    names = inventory.names_of_programs(opened, listed)
+    source = _source(directory)
+    listed = sorted(inventory.listing(source), key=lambda entry: -entry.found.used_ns)
+    names = inventory.names_of_programs(source, listed)
     if as_json:
         report.put_json([_entry_json(entry) | {"names": list(names.get(entry.program, ()))} for entry in listed])
         return Exit.OK
@@ -131,7 +137,7 @@ def prune(
     settings = _settings(directory, max_bytes, max_entries)
     opened = _opened(settings)
     limits = Totals(settings.max_entries, settings.max_bytes)
-    space = Space(opened, REAL_FILES, limits, retention_of(settings.eviction))
+    space = Space(opened, _place().files(), limits, retention_of(settings.eviction))
     removed = {"evicted": space.evict_to_fit(), "temporary": opened.sweep()}
     return _done(removed, "evicted {evicted} entries, removed {temporary} temporary files", as_json)
 
@@ -139,7 +145,7 @@ def prune(
 @cache.command()
 def clear(directory: Directory = None, as_json: AsJson = False) -> int:
     """Remove every entry, and the quarantine."""
-    removed = inventory.clear(_opened(_settings(directory)))
+    removed = inventory.clear(_source(directory))
     return _done({"removed": removed}, "removed {removed} entries", as_json)
 
 
@@ -152,7 +158,7 @@ def export_(
     """Write all entries to one file, for import elsewhere."""
     from vyre.adapters.disk.transfer import export_entries  # imported on use: it is slow to import
 
-    exported = export_entries(_opened(_settings(directory)), target)
+    exported = export_entries(_source(directory), target)
     for problem in exported.skipped:
         complain(f"skipped {problem}")
     _done(
@@ -183,14 +189,41 @@ def import_(
     return Exit.WRONG if imported.refused else Exit.OK
 
 
-def opened_store(directory: Path | None) -> DiskArtifactStore:
+def opened_store(directory: Path | None) -> ArtifactStore:
     """Opens the configured store, or that of ``directory``; its problems are printed on standard error.
 
     Raises ``UnreadableFile`` and ``UntrustedDirectory`` for a directory that cannot be used.
     """
+    if (store := _injected(directory)) is not None:
+        return store
     settings = _settings(directory)
     _opened(settings)
-    return DiskArtifactStore(settings, _Complaints())
+    return DiskArtifactStore(settings, _Complaints(), files=_place().files())
+
+
+def _place() -> Place:
+    wiring = WIRING.get()
+    cache = cast("CacheOption", wiring.options.get("cache"))
+    return Place(cache, wiring.environment(), _Complaints(), clock=wiring.clock())
+
+
+def _injected(directory: Path | None) -> ArtifactStore | None:
+    """Returns the store of the container that is applied; None for the usual one, or if a directory is named."""
+    make = WIRING.get().artifact_store
+    if directory is not None or make is artifact_store:
+        return None
+    store = make(_place())
+    if store is None:
+        raise InvalidConfig("the container that is applied has no artifact store", fix="name a directory with --dir.")
+    return store
+
+
+def _source(directory: Path | None) -> EntryDirectory | ArtifactStore:
+    """Returns the directory of the store whose entries a command lists, or a store of the container that has none."""
+    store = _injected(directory)
+    if store is None or isinstance(store, DiskArtifactStore):
+        return _opened(_settings(directory))
+    return store
 
 
 class _Complaints(NullTelemetry):
@@ -202,11 +235,23 @@ class _Complaints(NullTelemetry):
 
 
 def _settings(directory: Path | None, max_bytes: int | None = None, max_entries: int | None = None) -> CacheSettings:
-    config = CacheConfig(directory=directory, max_bytes=max_bytes, max_entries=max_entries)
-    settings = cache_settings(config, WIRING.get().environment())
+    """Returns the settings of the usual store, or of that of the container; raises ``InvalidConfig`` without any."""
+    store = _injected(directory)
+    if store is not None and not isinstance(store, DiskArtifactStore):
+        raise InvalidConfig(
+            f"the artifact store of the container, a {type(store).__name__}, has no directory and no limits",
+            fix="name a directory with --dir; stats, list, clear, invalidate, export and import take any store.",
+        )
+    limits, place = CacheConfig(max_bytes=max_bytes, max_entries=max_entries), _place()
+    cache = place.cache if directory is None else directory
+    settings = cache_settings(cache, place.environment) if store is None else store.settings
     if settings is None:
         raise InvalidConfig("the cache on disk is turned off", fix="unset VYRE_CACHE_DISABLE.")
-    return settings
+    return replace(
+        settings,
+        max_bytes=limits.max_bytes or settings.max_bytes,
+        max_entries=limits.max_entries or settings.max_entries,
+    )
 
 
 def _opened(settings: CacheSettings) -> EntryDirectory:
@@ -263,7 +308,7 @@ def _entry_json(entry: inventory.Listed) -> dict[str, object]:
 
 
 def _moment(since_epoch_ns: int) -> str:
-    return datetime.fromtimestamp(since_epoch_ns / 1e9, UTC).isoformat(" ", "seconds")
+    return "-" if not since_epoch_ns else datetime.fromtimestamp(since_epoch_ns / 1e9, UTC).isoformat(" ", "seconds")
 
 
 def _done(facts: dict[str, int], text: str, as_json: bool) -> int:

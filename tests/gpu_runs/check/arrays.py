@@ -21,7 +21,7 @@ from vyre.domain.errors import InvalidInput
 from vyre.testing.outcomes import Outcome, Verdict
 
 _NOWHERE: Final = 0xDEAD_0000
-_NO_COPIES: Final = {"h2d_bytes": 0, "d2h_bytes": 0, "resident_allocation_bytes_requested": 0}
+_NO_COPIES: Final = {"uploaded_bytes": 0, "downloaded_bytes": 0, "resident_bytes": 0}
 
 
 class Exporter:
@@ -72,16 +72,16 @@ def _parts(session: Session, x: Array) -> Iterator[Finding]:
         found: list[Array] = []
         work = spent(session, lambda: found.append(r[3 : n - 5].download()))
         yield same("a range alone", found[0], x[3 : n - 5])
-        yield counted("a range is one copy of its bytes", work, d2h_bytes=4 * (n - 8), device_readback_ops=1)
+        yield counted("a range is one copy of its bytes", work, downloaded_bytes=4 * (n - 8), downloads=1)
         work = spent(session, lambda: r[1:4].upload(np.full(3, 7, np.float32)))
-        yield counted("an upload to a part", work, h2d_bytes=12, host_upload_ops=1)
+        yield counted("an upload to a part", work, uploaded_bytes=12, uploads=1)
         wanted = x.copy()
         wanted[1:4] = 7
         half = n // 2
         work = spent(session, lambda: session.dispatch(update(), {"a": 2.0, "x": r[:half], "y": r[half : 2 * half]}))
         wanted[half : 2 * half] += 2 * wanted[:half]
         yield same("a launch on two parts of one array", r.download(), wanted)
-        yield counted("a launch on two parts", work, kernel_launches=1, d2h_bytes=0)
+        yield counted("a launch on two parts", work, kernel_launches=1, downloaded_bytes=0)
         session.dispatch(update(), {"a": 1.0, "x": other[1:], "y": r[1:]})  # 4 bytes away from a multiple of 16
         yield same("a launch on misaligned parts", r.download(), wanted)
         yield refused(
@@ -116,8 +116,8 @@ def _in_place(session: Session, x: Array) -> Iterator[Finding]:
         "an update in place",
         work,
         kernel_launches=1,
-        d2h_bytes=y.nbytes,
-        device_readback_ops=1,
+        downloaded_bytes=y.nbytes,
+        downloads=1,
         transient_allocation_bytes_requested=0,
     )
     yield refused(

@@ -179,10 +179,15 @@ def _rounds(session: Session, support: Any, executor: FixpointExecutor, length: 
     work = spent(session, found.run)
     yield same(f"{name}: again", found.content(), chain.answer(support.LABELS, length)[0])
     wanted = {
-        FixpointExecutor.COOPERATIVE: {"kernel_launches": 1, "graph_launches": 0, "sync_points": 1, "d2h_bytes": 8},
-        FixpointExecutor.WHILE_GRAPH: {"graph_launches": 1, "sync_points": 1, "d2h_bytes": 8},
-        FixpointExecutor.UNROLLED_GRAPH: {"sync_points": 1, "d2h_bytes": 8},
-        FixpointExecutor.POLLED: {"sync_points": length, "graph_launches": 0, "d2h_bytes": 4 * length},
+        FixpointExecutor.COOPERATIVE: {
+            "kernel_launches": 1,
+            "graph_launches": 0,
+            "sync_points": 1,
+            "downloaded_bytes": 8,
+        },
+        FixpointExecutor.WHILE_GRAPH: {"graph_launches": 1, "sync_points": 1, "downloaded_bytes": 8},
+        FixpointExecutor.UNROLLED_GRAPH: {"sync_points": 1, "downloaded_bytes": 8},
+        FixpointExecutor.POLLED: {"sync_points": length, "graph_launches": 0, "downloaded_bytes": 4 * length},
     }[executor]
     yield counted(f"{name}: launches and waits", work, **wanted)
     yield Fact(name, {key: value for key, value in work.items() if value and key in _SHOWN})
@@ -191,4 +196,11 @@ def _rounds(session: Session, support: Any, executor: FixpointExecutor, length: 
     yield judged(f"{name}: without an early exit all rounds run", rounds == length + 50, f"{rounds}")
 
 
-_SHOWN: Final = ("kernel_launches", "graph_launches", "graph_kernels", "sync_points", "h2d_bytes", "d2h_bytes")
+_SHOWN: Final = (
+    "kernel_launches",
+    "graph_launches",
+    "graph_kernels",
+    "sync_points",
+    "uploaded_bytes",
+    "downloaded_bytes",
+)

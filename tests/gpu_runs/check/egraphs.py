@@ -52,6 +52,6 @@ def _right(session: Session, name: str, graph: EGraph) -> Iterator[Finding]:
     yield same(f"{name}: classes", closed.classes, optimizer_classes(graph))
     launches = {counter: work[counter] for counter in ("kernel_launches", "graph_launches")}
     yield judged(f"{name}: one launch", sum(launches.values()) == 1, str(launches))
-    read, planned = work["d2h_bytes"], closed.plan.readback_bytes
+    read, planned = work["downloaded_bytes"], closed.plan.readback_bytes
     yield judged(f"{name}: the planned bytes come back", read == planned, f"{read}, not {planned}")
     yield Fact(name, {"terms": len(closed), "classes": closed.class_count, "rounds": closed.rounds})

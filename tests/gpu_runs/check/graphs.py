@@ -105,7 +105,7 @@ def _joined(session: Session, data: Array) -> Iterator[Finding]:
                 first = sequence()
                 work = spent(session, sequence)
             yield same(name, y.download(), wanted)
-            yield counted(f"{name}: launches", work, kernel_launches=launches, sync_points=1, h2d_bytes=0)
+            yield counted(f"{name}: launches", work, kernel_launches=launches, sync_points=1, uploaded_bytes=0)
             memory = (first.plan.unallocated_bytes, first.allocated_bytes)
             yield judged(f"{name}: memory between", memory == (unneeded, between - unneeded), f"{memory}")
         trapping = [mapped(2, traps=True), mapped(3)]
@@ -146,8 +146,8 @@ def _replayed(session: Session, data: Array) -> Iterator[Finding]:
                 graph_launches=_ROUNDS,
                 kernel_launches=0,
                 graph_recordings=0,
-                h2d_bytes=0,
-                host_upload_ops=0,
+                uploaded_bytes=0,
+                uploads=0,
                 sync_points=1,
             )
             changed = data.copy()

@@ -92,7 +92,9 @@ def _sized(session: Session, data: Array, graph: bool) -> Iterator[Finding]:
             work = spent(session, lambda: sequence(_ROUNDS))
         yield same(name, np.sort(ys.download()[: wanted.size]), 2 * wanted + np.uint32(groups))
         launches = {"graph_launches": _ROUNDS} if graph else {"kernel_launches": 3 * _ROUNDS}
-        yield counted(f"{name}: one wait, and three words come back", work, sync_points=1, d2h_bytes=12, **launches)
+        yield counted(
+            f"{name}: one wait, and three words come back", work, sync_points=1, downloaded_bytes=12, **launches
+        )
         ys.upload(np.zeros_like(data))
         short = Step(doubled(), {"items": items, "ys": ys}, grid=Indirect(grid, groups - 1))
         with session.sequence([short], modes={"graph": graph, "fused": False}) as sequence:

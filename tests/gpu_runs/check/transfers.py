@@ -66,23 +66,25 @@ def queries(context: Context) -> Iterator[Finding]:
             again,
             kernel_launches=1,
             sync_points=1,
-            h2d_bytes=plan.upload_bytes,
-            d2h_bytes=wanted.nbytes,
-            resident_allocation_bytes_requested=0,
+            uploaded_bytes=plan.upload_bytes,
+            downloaded_bytes=wanted.nbytes,
+            resident_bytes=0,
         )
         graph, own = sources.nbytes, starts.nbytes + keys.nbytes
         with session.queries(hop(), {"sources": sources}) as asked:
-            resident = spent(session, lambda: asked(columns))["h2d_bytes"] + graph
+            resident = spent(session, lambda: asked(columns))["uploaded_bytes"] + graph
         yield judged(
-            "the graph is uploaded once", resident == first["h2d_bytes"] + graph == graph + own, f"{first['h2d_bytes']}"
+            "the graph is uploaded once",
+            resident == first["uploaded_bytes"] + graph == graph + own,
+            f"{first['uploaded_bytes']}",
         )
         anew = spent(session, partial(_one_by_one, session, sources, starts, keys))
         avoided = plan.reuse.avoided_upload_bytes
-        yield Fact("bytes of uploads", {"resident": resident, "anew": anew["h2d_bytes"], "avoided": avoided})
+        yield Fact("bytes of uploads", {"resident": resident, "anew": anew["uploaded_bytes"], "avoided": avoided})
         yield judged(
             "uploading anew takes the bytes that were avoided",
-            anew["h2d_bytes"] - resident == avoided == (count - 1) * graph,
-            f"{anew['h2d_bytes']} bytes anew, {resident} resident, {avoided} avoided",
+            anew["uploaded_bytes"] - resident == avoided == (count - 1) * graph,
+            f"{anew['uploaded_bytes']} bytes anew, {resident} resident, {avoided} avoided",
         )
         yield counted("queries one by one", anew, kernel_launches=count)
         budget = graph + (count // 2) * (starts[0].nbytes + 4 + wanted[0].nbytes)
@@ -124,14 +126,14 @@ def _packed(session: Session, held: ResidentArray, parts: list[ResidentArray], c
     found: list[Array] = []
     work = spent(session, lambda: found.append(np.concatenate(read())))
     yield same(f"{count} results, packed", found[0], content[::2])
-    yield counted("packed results are one copy", work, device_readback_ops=1, d2h_bytes=nbytes, kernel_launches=1)
+    yield counted("packed results are one copy", work, downloads=1, downloaded_bytes=nbytes, kernel_launches=1)
     held[:1].upload(content[1:2])
     yield same("a bound download reads the present content", read()[0], content[1:2])
     held[:1].upload(content[:1])
     few = parts[:40]
     work = spent(session, lambda: found.append(np.concatenate(session.download(few, most_packed=0))))
     yield same("results one by one", found[1], content[: 2 * len(few) : 2])
-    yield counted("without packing each result is a copy", work, device_readback_ops=len(few), kernel_launches=0)
+    yield counted("without packing each result is a copy", work, downloads=len(few), kernel_launches=0)
 
 
 def _slots(session: Session, held: ResidentArray, content: Array) -> Iterator[Finding]:
@@ -143,8 +145,8 @@ def _slots(session: Session, held: ResidentArray, content: Array) -> Iterator[Fi
         work = spent(session, lambda: found.extend(session.download_slots(held.view(), known, capacity=2 * _WORDS)))
         used = np.concatenate([row[:length] for row, length in zip(slots, lengths, strict=True)])
         yield same("the used part of every slot", np.concatenate(found), used)
-        yield judged("slots come in one or two copies", work["device_readback_ops"] in (1, 2), str(work))
-        yield counted("slots copy what was planned", work, device_readback_ops=report.copies, d2h_bytes=report.nbytes)
+        yield judged("slots come in one or two copies", work["downloads"] in (1, 2), str(work))
+        yield counted("slots copy what was planned", work, downloads=report.copies, downloaded_bytes=report.nbytes)
     with session.resident(np.full(len(slots), 2 * _WORDS + 1, np.uint32)) as wrong:
         yield refused(
             "a length beyond its slot",
@@ -171,4 +173,4 @@ def _written(session: Session, content: Array) -> Iterator[Finding]:
         work = spent(session, lambda: session.upload(writes))
         wanted = np.concatenate([rows[0][:30], rows[2][30:50], rows[1][50:]])
         yield same("of overlapping writes the later wins", target.download(), wanted)
-        yield counted("writes that touch are one copy", work, host_upload_ops=1, h2d_bytes=content.nbytes)
+        yield counted("writes that touch are one copy", work, uploads=1, uploaded_bytes=content.nbytes)

@@ -227,6 +227,17 @@ def test_ranges_are_on_the_timeline_of_every_backend(monkeypatch: pytest.MonkeyP
         opened.clear()
 
 
+@pytest.mark.parametrize("backend", ["cpu", "cuda-machine", "reference", "reference-scalar"])
+def test_the_page_has_exactly_the_counters_of_every_backend(backend: str) -> None:
+    page = (ROOT / "docs" / "observability.md").read_text("utf-8").partition("\n### Counters of a backend\n")[2]
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \| [^|]+ \|$", page.partition("\n## ")[0], re.MULTILINE)
+    listed = [name for name, backends in rows if f"`{backend}`" in backends]
+    with vyre.open(backend, cache=False) as session:
+        assert sorted(listed) == sorted(session.metrics())
+    assert len(dict(rows)) == len(rows), "a name stands for one thing"
+    assert all(("`cuda`" in backends) == ("`cuda-machine`" in backends) for _, backends in rows)
+
+
 def test_the_page_and_the_table_have_every_metric_of_the_source() -> None:
     page = (ROOT / "docs" / "observability.md").read_text("utf-8")
     table = page.partition("\n## Events\n")[0]

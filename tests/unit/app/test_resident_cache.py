@@ -84,10 +84,10 @@ def test_a_constant_array_leaves_without_a_copy() -> None:
             cache.add(name, words(3), constant=name == "one")
         read = []
         for name in ("one", "other", "one"):
-            before = session.metrics()["d2h_bytes"]
+            before = session.metrics()["downloaded_bytes"]
             with cache.use(name):
                 pass
-            read.append(session.metrics()["d2h_bytes"] - before)
+            read.append(session.metrics()["downloaded_bytes"] - before)
         assert read == [0, 0, NBYTES]  # what is written by nobody need not be read back
         assert [(each.name, each.copied_bytes) for each in cache.evictions] == [("one", 0), ("other", NBYTES)]
 

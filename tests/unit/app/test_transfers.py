@@ -50,7 +50,7 @@ def counted(session: vyre.Session) -> tuple[int, int, int, int]:
     """Reads and their bytes, writes and their bytes, as the backend's counters have them."""
     names = {
         "cpu": ("downloads", "downloaded_bytes", "uploads", "uploaded_bytes"),
-        "cuda-machine": ("device_readback_ops", "d2h_bytes", "host_upload_ops", "h2d_bytes"),
+        "cuda-machine": ("downloads", "downloaded_bytes", "uploads", "uploaded_bytes"),
     }[session.backend]
     found = session.metrics()
     reads, read, writes, written = (found[name] for name in names)

@@ -112,7 +112,7 @@ class Rig:
         """How often text was emitted, and assembled."""
         assert self.backend.metric_source is not None
         metrics = self.backend.metric_source.metrics()
-        return metrics["emits"], metrics["assemble_count"]
+        return metrics["emits"], metrics["compiles"]
 
 
 def program(value: int = 7) -> Program:

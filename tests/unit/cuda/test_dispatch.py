@@ -128,7 +128,7 @@ def test_a_range_of_an_output_is_all_that_is_read_back() -> None:
     ranged = replace(whole, buffers=tuple(replace(b, output_range=(400, 408)) for b in whole.buffers))
     machine = cuda_machine()
     assert execute(machine.backend, ranged, {}) == {"y": np.array([100, 101], np.uint32).tobytes()}
-    assert metric(machine, "d2h_bytes") == 8
+    assert metric(machine, "downloaded_bytes") == 8
     machine.backend.lifecycle.close()
 
 
@@ -146,7 +146,7 @@ def test_large_arenas_go_through_chunks() -> None:
             expected = xs * 2
             expected[:: n // 64] = xs[:: n // 64] + 1
             assert np.array_equal(found, expected)
-    assert metric(machine, "host_upload_ops") == 2 * 2 * 3
+    assert metric(machine, "uploads") == 2 * 2 * 3
     assert not machine.driver.violations
     assert not any(machine.driver.live().values())
 

@@ -196,7 +196,7 @@ def test_bytes_of_a_refused_replay_are_counted_once() -> None:
         machine.driver.inject(FaultPlan(calls=(Fault(code=1, method="graph_launch"),)))
         for _ in range(3):
             run(machine)
-        found.append([metric(machine, name) for name in ("h2d_bytes", "d2h_bytes", "host_upload_ops")])
+        found.append([metric(machine, name) for name in ("uploaded_bytes", "downloaded_bytes", "uploads")])
         assert metric(machine, "graph_fallbacks") == (after is not None)
     assert found[0] == found[1]
 

@@ -112,7 +112,7 @@ def test_one_launch_and_one_wait_whatever_the_rounds(bench: Bench) -> None:
     for found, rounds in ((few, 4), (many, 301)):
         assert found["graph_launches"] == 1
         assert found["graph_kernels"] == 2 * rounds
-        assert found["d2h_bytes"] == ROUNDS_BYTES + 4
+        assert found["downloaded_bytes"] == ROUNDS_BYTES + 4
         assert "kernel_launches" not in found
     assert few["sync_points"] == many["sync_points"]
 
@@ -121,7 +121,7 @@ def test_polling_waits_in_every_round(bench: Bench) -> None:
     """The control: where the loop must be polled, waits and bytes grow with the rounds."""
     few, many = (bench.spent(500, start=start, program=TRAPPING, first=5) for start in (8, 20))
     assert (many["sync_points"] - few["sync_points"]) >= 12
-    assert many["d2h_bytes"] - few["d2h_bytes"] >= 4 * 12
+    assert many["downloaded_bytes"] - few["downloaded_bytes"] >= 4 * 12
     assert many["kernel_launches"] - few["kernel_launches"] == 12
 
 

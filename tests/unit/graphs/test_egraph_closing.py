@@ -316,14 +316,14 @@ def test_one_launch_and_the_columns_that_were_asked_for(executor: FixpointExecut
             before = metrics(machine)
             found = graph.close(session, executor=executor, rows=False)
             spent = {name: value - before[name] for name, value in metrics(machine).items()}
-            assert spent["d2h_bytes"] == found.plan.readback_bytes == 8 + 4 * (len(graph) + 1)
+            assert spent["downloaded_bytes"] == found.plan.readback_bytes == 8 + 4 * (len(graph) + 1)
             launched = ("kernel_launches", "graph_launches")
             assert sum(spent[name] for name in launched) == 1
             before = metrics(machine)
             graph.close(session, executor=executor)
             both = {name: value - before[name] for name, value in metrics(machine).items()}
             rows = 4 * (len(graph) + len(graph.children))
-            assert both["d2h_bytes"] - spent["d2h_bytes"] == rows
+            assert both["downloaded_bytes"] - spent["downloaded_bytes"] == rows
 
 
 def metrics(machine: CudaMachine) -> dict[str, int]:

@@ -185,9 +185,9 @@ def test_the_plan_counts_all_memory_that_is_allocated() -> None:
     machine = cuda_machine()
     graph = fact_graph(*SHAPES["two blocks"].columns)
     with machine.open() as session, FactSession(session, graph) as facts:
-        before = session.metrics()["resident_allocation_bytes_requested"]
+        before = session.metrics()["resident_bytes"]
         analysis = facts.analysis([FrontierQuery("a"), FrontierQuery("b", [0]), FrontierQuery("c", after=["a"])])
-        asked = session.metrics()["resident_allocation_bytes_requested"] - before
+        asked = session.metrics()["resident_bytes"] - before
         assert analysis.plan is not None
         assert asked <= analysis.plan.required_bytes - graph.nbytes
 
@@ -206,15 +206,15 @@ def test_the_graph_is_uploaded_once_and_a_call_reads_back_eight_bytes_and_its_co
 
         counts()
         with FactSession(session, graph) as facts:
-            assert counts()["h2d_bytes"] == graph.nbytes
+            assert counts()["uploaded_bytes"] == graph.nbytes
             analysis = facts.analysis([FrontierQuery("a"), FrontierQuery("b", [1])])
             counts()
             for name, read in (("first", []), ("again", []), ("one", ["a"]), ("both", ["a", "b"])):
                 analysis({"a": [1, 2, 3], "b": [4]}, read=read)
                 since = counts()
-                assert since["h2d_bytes"] == 4 * (3 + 3) + 4 * (3 + 1), name
-                assert since["d2h_bytes"] == 8 + 4 * 300 * len(read), name
-                assert since["resident_allocation_bytes_requested"] == 0
+                assert since["uploaded_bytes"] == 4 * (3 + 3) + 4 * (3 + 1), name
+                assert since["downloaded_bytes"] == 8 + 4 * 300 * len(read), name
+                assert since["resident_bytes"] == 0
                 assert since["graph_launches"] == 1
             uploads = facts.counters
             assert (uploads.cold_uploads, uploads.upload_bytes) == (1, graph.nbytes)
@@ -223,7 +223,7 @@ def test_the_graph_is_uploaded_once_and_a_call_reads_back_eight_bytes_and_its_co
             counts()
             facts.components()
             since = counts()
-            assert (since["h2d_bytes"], since["d2h_bytes"]) == (0, 8 + 4 * 300)
+            assert (since["uploaded_bytes"], since["downloaded_bytes"]) == (0, 8 + 4 * 300)
     assert not any(machine.driver.live().values())
 
 

@@ -362,11 +362,11 @@ def test_the_emulated_device_copies_while_a_kernel_runs_and_sees_no_race() -> No
         until(lambda: machine.driver.calls["launch"] > 0)
 
         async def work() -> None:
-            before = session.metrics()["d2h_bytes"]
+            before = session.metrics()["downloaded_bytes"]
             waiting = asyncio.create_task(y.download_async())
             await came_true(lambda: len(session._lease.order.under_way) == 2)
             assert (await other.download_async()).tobytes() == (X + 5).tobytes()
-            assert session.metrics()["d2h_bytes"] - before == X.nbytes
+            assert session.metrics()["downloaded_bytes"] - before == X.nbytes
             assert not running.done() and not waiting.done()
             machine.driver.end_slow_kernels()
             assert (await waiting).tobytes() == WANT

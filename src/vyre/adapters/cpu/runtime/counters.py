@@ -27,8 +27,6 @@ class Counters(NamedCounters):
     launches (``bound_runs``).
     """
 
-    dispatches: int
-    kernel_launches: int
     list_launches: int
     list_kernels: int
     caller_runs: int
@@ -37,30 +35,15 @@ class Counters(NamedCounters):
     bound_runs: int
     resident_runs: int
     submitted: int
-    persistent_launches: int
-    persistent_jobs: int
     copied_bytes: int
     resident_allocations: int
     pool_reuses: int
-    resident_bytes: int
-    uploads: int
-    uploaded_bytes: int
-    downloads: int
-    downloaded_bytes: int
     native_ns: int
-    emits: int
-    emit_ns: int
-    compiles: int
-    compile_ns: int
     full_compiles: int
     full_compile_ns: int
     full_compile_failures: int
     swaps: int
     stored_loads: int
-    kernel_cache_hits: int
-    kernel_cache_misses: int
-    traps: int
-    timeouts: int
     interrupts: int
     __slots__ = (*__annotations__, "jobs_of_open_rings", "now_ns", "open_steps")
 

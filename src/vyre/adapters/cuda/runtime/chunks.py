@@ -90,8 +90,8 @@ class PinnedChunks:
                 self._queued(chunk)
                 chunk.filled = place + part.nbytes
                 start += part.nbytes
-                counters.h2d_bytes += part.nbytes
-                counters.host_upload_ops += 1
+                counters.uploaded_bytes += part.nbytes
+                counters.uploads += 1
 
     def receive(self, pieces: Iterable[Piece], deadline_ns: int | None) -> None:
         """Copies from the device; the bytes have arrived when this returns."""
@@ -101,8 +101,8 @@ class PinnedChunks:
             driver.copy_to_host(chunk.block.address, address, host.nbytes, self._stream)
             chunk.target = host
             self._queued(chunk)
-            counters.d2h_bytes += host.nbytes
-            counters.device_readback_ops += 1
+            counters.downloaded_bytes += host.nbytes
+            counters.downloads += 1
         for _ in self._chunks:
             self._free_chunk(deadline_ns)
 

@@ -121,8 +121,8 @@ class CodeMaker(StoredCode):
             self._warn("vyre.compile.assembly_failed", tool=tool.named(jit), log=str(failure))
             return _text(module)
         cost_ns = steps.spent_ns("assemble")
-        self._device.counters.assemble_count += 1
-        self._device.counters.assemble_ns += cost_ns
+        self._device.counters.compiles += 1
+        self._device.counters.compile_ns += cost_ns
         with steps.step("store"):
             store.put(key, Artifact(encode_layout(layout_of(module)), cubin, cost_ns))
         return Code(cubin, module.kernels, text=False)

@@ -8,23 +8,14 @@ from vyre.adapters.host.counters import NamedCounters
 class Counters(NamedCounters):
     """Bytes, counts and nanoseconds of a backend's work."""
 
-    h2d_bytes: int
-    d2h_bytes: int
     readback_bytes: int
     transient_allocation_bytes_requested: int
-    resident_allocation_bytes_requested: int
-    kernel_launches: int
-    persistent_launches: int
-    persistent_jobs: int
     graph_launches: int
     graph_kernels: int
     graph_recordings: int
     graph_evictions: int
     graph_fallbacks: int
     sync_points: int
-    host_upload_ops: int
-    device_readback_ops: int
-    timed_dispatches: int
     timed_wall_ns: int
     timed_device_ns: int
     timed_enqueue_ns: int
@@ -32,18 +23,10 @@ class Counters(NamedCounters):
     timed_device_max_ns: int
     scheduled_thread_slots: int
     launched_elements: int
-    emits: int
-    emit_ns: int
-    assemble_count: int
-    assemble_ns: int
     jit_count: int
     jit_ns: int
-    kernel_cache_hits: int
-    kernel_cache_misses: int
     allocation_retries: int
     quarantined_leases: int
-    traps: int
-    timeouts: int
     losses: int
 
     __slots__ = tuple(__annotations__)

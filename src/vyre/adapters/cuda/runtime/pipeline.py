@@ -243,7 +243,7 @@ class KernelPipeline(ABC):
         counters.scheduled_thread_slots += shape.lanes
         counters.launched_elements += shape.launch.element_count
         counters.readback_bytes += shape.returned
-        counters.timed_dispatches += 1
+        counters.dispatches += 1
         counters.timed_wall_ns += timing.wall_ns
         counters.timed_device_ns += device_ns
         counters.timed_enqueue_ns += timing.enqueue_ns or 0

@@ -323,7 +323,7 @@ class ResidentStore(DeviceMember):
     # ---- details
     def _allocate(self, nbytes: int, label: str | None, lease: StreamLease) -> CudaBuffer:
         block = self._resources.memory.allocate(nbytes, lease.stream)
-        self.device.counters.resident_allocation_bytes_requested += nbytes
+        self.device.counters.resident_bytes += nbytes
         try:
             self.device.driver.memset8(block.address, 0, nbytes, lease.stream)
         except CudaCallError as error:

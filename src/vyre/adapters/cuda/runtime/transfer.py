@@ -132,13 +132,13 @@ class MirroredTransfer:
 
     def _count_upload(self) -> None:
         counters = self._device.counters
-        counters.h2d_bytes += self._up_bytes
-        counters.host_upload_ops += self._up is not None
+        counters.uploaded_bytes += self._up_bytes
+        counters.uploads += self._up is not None
 
     def _count_reads(self) -> None:
         counters = self._device.counters
-        counters.d2h_bytes += self._down_bytes
-        counters.device_readback_ops += len(self._down)
+        counters.downloaded_bytes += self._down_bytes
+        counters.downloads += len(self._down)
 
     def traps(self) -> memoryview:
         """Implements ``Transfer.traps``."""

@@ -7,6 +7,7 @@ import os
 import stat
 import tracemalloc
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,12 +18,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vyre
-from support.bundles import Manifest, crafted, decode, read_bundle, saxpy_bundle, small_bundle
+from support.bundles import Manifest, crafted, saxpy_bundle, small_bundle
 from support.profiles import examples
 from vyre.adapters.bundles.container import DIGEST_BYTES, MAGIC, MAX_BYTES, MAX_MANIFEST_BYTES, seal, unseal
-from vyre.adapters.bundles.files import write_bundle
-from vyre.adapters.bundles.manifest import encode
+from vyre.adapters.bundles.files import read_bundle, write_bundle
+from vyre.adapters.bundles.manifest import decode, encode
+from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
 from vyre.domain.errors import MalformedBundle, UnexpectedDigest, UnreadableFile, VyreError
+from vyre.domain.strict_json import canonical
+from vyre.ports.bundles import Bundle
+from vyre.testing import cuda_machine
 
 
 def sealed(body: bytes) -> bytes:
@@ -98,105 +103,66 @@ def test_a_crafted_file_is_refused(name: str) -> None:
     assert raised.value.fix
 
 
-def buffer(**values: Any) -> Callable[[Manifest], object]:
-    return lambda m: m["buffers"][2].update(values)
+def entry(**values: Any) -> Callable[[Manifest], object]:
+    return lambda m: m["entries"][0].update(values)
 
 
-def build(**values: Any) -> Callable[[Manifest], object]:
-    return lambda m: m["builds"][0].update(values)
+def code(**values: Any) -> Callable[[Manifest], object]:
+    return lambda m: m["codes"][0].update(values)
 
 
-def member(**values: Any) -> Callable[[Manifest], object]:
-    return lambda m: m["builds"][0]["members"][0].update(values)
+def member(of: str, **values: Any) -> Callable[[Manifest], object]:
+    return lambda m: m["codes"][0][of].update(values)
 
 
-def kernel(**values: Any) -> Callable[[Manifest], object]:
-    return lambda m: m["builds"][0]["kernels"][0].update(values)
+def key(change: Callable[[ArtifactKey], ArtifactKey]) -> Callable[[Manifest], object]:
+    """Another key of the first code."""
+
+    def changed(m: Manifest) -> None:
+        m["codes"][0]["key"] = change(ArtifactKey.decode(bytes.fromhex(m["codes"][0]["key"]))).encode().hex()
+
+    return changed
 
 
-def parameter(of: str, /, **values: Any) -> Callable[[Manifest], object]:
+def swap(of: str) -> Callable[[Manifest], object]:
     def change(m: Manifest) -> None:
-        params = m["builds"][0]["kernels"][0]["params"]
-        next(p for p in params if p["kind"] == of).update(values)
+        first, second = m["codes"][0], m["codes"][-1]
+        first[of], second[of] = second[of], first[of]
 
     return change
-
-
-def swap_members(m: Manifest) -> None:
-    first, second = (b["members"][0] for b in m["builds"])
-    first["blake3"], second["blake3"] = second["blake3"], first["blake3"]
 
 
 INNER: Final[dict[str, Callable[[Manifest], object]]] = {
     "another format": lambda m: m.update(format="vyre-bundle/2"),
     "an unknown key": lambda m: m.update(more=1),
-    "a missing key": lambda m: m.pop("buffers"),
-    "no program": lambda m: m.update(program=None),
-    "a short digest of the program": lambda m: m["program"].update(digest="00"),
-    "a digest in capitals": lambda m: m["program"].update(digest="AB" * 32),
-    "a name that is a number": lambda m: m["program"].update(name=3),
-    "a workgroup of two axes": lambda m: m.update(workgroup=[32, 1]),
-    "an empty workgroup": lambda m: m.update(workgroup=[0, 1, 1]),
-    "a workgroup of text": lambda m: m.update(workgroup=["32", 1, 1]),
-    "driven_by_input = 0": lambda m: m.update(driven_by_input=0),
-    "ids along a fourth axis": lambda m: m["reach"].update(axes=[3]),
-    "ids that reach no buffer": lambda m: m["reach"].update(x=[["none", 0, 1, 1, 0, False]]),
-    "ids that reach rows": lambda m: m["reach"].update(x=[["y", 1, 1, 1, 0, False]]),
-    "ids that take no index": lambda m: m["reach"].update(x=[["y", 0, 1, 0, 0, False]]),
-    "ids that reach less than nothing": lambda m: m["reach"].update(x=[["y", 0, 1, 1, -1, False]]),
-    "ids of a number of workgroups": lambda m: m["reach"].update(x=[["y", 0, 1, 1, 0, 2]]),
-    "ids of another form": lambda m: m["reach"].update(x=[["y"]]),
-    "a constant of no type": lambda m: m.update(spec=[["n", "u24", 1]]),
-    "a constant of negative bits": lambda m: m.update(spec=[["n", "u32", -1]]),
-    "no buffers": lambda m: m.update(buffers=[]),
-    "buffers out of order": lambda m: m["buffers"].reverse(),
-    "a buffer twice": lambda m: m["buffers"].append(m["buffers"][2]),
-    "a negative binding": buffer(binding=-1),
-    "a fractional binding": buffer(binding=2.0),
-    "a binding beyond 32 bits": buffer(binding=2**32),
-    "a true binding": lambda m: m["buffers"][1].update(binding=True),
-    "an unknown access": buffer(access="EXECUTE"),
-    "a workgroup buffer": buffer(access="WORKGROUP"),
-    "a private buffer": buffer(access="PRIVATE"),
-    "an unknown element": buffer(element="f8"),
-    "another element": buffer(element="u32"),
-    "a model that is not there": buffer(like="z"),
-    "a range that ends before it starts": buffer(output_range=[8, 4]),
-    "a range of three": buffer(output_range=[0, 4, 8]),
-    "an alignment of three": buffer(alignment=3),
-    "no builds": lambda m: m.update(builds=[]),
-    "a target twice": lambda m: m["builds"][1].update(target="sm_75"),
-    "no target": build(target="../../etc/passwd"),
-    "a target of no number": build(target="sm_"),
-    "needs that are not those of the kernels": lambda m: m["builds"][0]["needs"].update(shared=1),
-    "no kernels": build(kernels=[]),
-    "no members": build(members=[]),
-    "a member twice": lambda m: m["builds"][0]["members"].append(m["builds"][0]["members"][0]),
-    "members that are swapped": swap_members,
-    "an unknown kind": member(kind="exe"),
-    "a member longer than the file": member(bytes=1 << 40),
-    "a member of no bytes": member(bytes=0),
-    "a negative member": member(bytes=-1),
-    "a shorter member": lambda m: m["builds"][0]["members"][0].update(bytes=m["builds"][0]["members"][0]["bytes"] - 1),
-    "a version of text": member(version="9.0"),
-    "a negative version": member(version=[-1, 0]),
-    "an entry that is no name": kernel(entry="a b"),
-    "another block": kernel(block=[32, 1, 1]),
-    "a cooperative number": kernel(cooperative=1),
-    "an unknown assumption": kernel(assumes=["lucky"]),
-    "tags of numbers": kernel(trap_tags=[1]),
-    "few bytes of parameters": kernel(param_bytes=8),
-    "negative shared memory": kernel(shared_static=-1),
-    "an unknown parameter": parameter("count", kind="secret"),
-    "a pointer of 4 bytes": parameter("pointer", size=4),
-    "a pointer to no buffer": parameter("pointer", binding=9),
-    "a pointer to another name": parameter("pointer", name="z"),
-    "a pointer that overlaps": parameter("pointer", offset=100),
-    "a scalar of a buffer": parameter("scalar", binding=1, name="x"),
-    "a scalar too long": parameter("scalar", size=8),
-    "a trap that is a count": parameter("count", kind="trap"),
-    "a table that is a count": parameter("count", kind="table"),
-    "an unknown start": parameter("pointer", init="random"),
+    "a missing key": lambda m: m.pop("entries"),
+    "a version that is a number": lambda m: m.update(vyre=1),
+    "no entries": lambda m: m.update(entries=[]),
+    "entries that are a number": lambda m: m.update(entries=1),
+    "a short digest of the program": entry(program="00"),
+    "a digest in capitals": lambda m: m["entries"][0].update(program=m["entries"][0]["program"].upper()),
+    "a name that is a number": entry(name=3),
+    "an empty name": entry(name=""),
+    "a long name": entry(name="a" * 257),
+    "one name twice": lambda m: m["entries"][1].update(name=m["entries"][0]["name"]),
+    "entries that are swapped": lambda m: m["entries"].reverse(),
+    "a program longer than the file": entry(bytes=1 << 40),
+    "no target": code(target="../../etc/passwd"),
+    "a target that is a number": code(target=1),
+    "a key that is no key": code(key="00"),
+    "a key of text": code(key="key"),
+    "a key of capitals": lambda m: m["codes"][0].update(key=m["codes"][0]["key"].upper()),
+    "a key of a verdict": key(lambda k: replace(k, kind=ArtifactKind.VERDICT)),
+    "one key twice": lambda m: m["codes"].append(m["codes"][0]),
+    "layouts that are swapped": swap("layout"),
+    "code that is swapped": swap("code"),
+    "codes that are swapped": lambda m: m["codes"].reverse(),
+    "a member longer than the file": member("code", bytes=1 << 40),
+    "a member of no bytes": member("layout", bytes=0),
+    "a negative member": member("code", bytes=-1),
+    "a fractional member": member("code", bytes=1.5),
+    "a shorter member": lambda m: m["codes"][0]["code"].update(bytes=m["codes"][0]["code"]["bytes"] - 1),
+    "code that is left out": lambda m: m["codes"].pop(),
 }
 
 
@@ -296,31 +262,89 @@ def test_only_the_expected_file_is_taken(tmp_path: Path) -> None:
             read_bundle(path, other)
 
 
-def test_nothing_of_a_tampered_bundle_reaches_a_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tampered_bundle_is_refused_by_its_path(tmp_path: Path) -> None:
     path = tmp_path / "a.vyrz"
     write_bundle(path, small_bundle())
     data = bytearray(path.read_bytes())
     data[data.index(b".target")] ^= 1
     path.write_bytes(data)
-    monkeypatch.setattr("vyre.app.bundle.open_first", lambda *_: pytest.fail("a device was opened"))
     with pytest.raises(MalformedBundle, match=r"a\.vyrz"):
-        vyre.load_bundle(path, backend="cuda-machine")
+        vyre.load_bundle(path)
+    newer = (2).to_bytes(4, "little")
+    path.write_bytes(sealed(MAGIC + newer + encode(small_bundle())[12:-DIGEST_BYTES]))
+    with pytest.raises(MalformedBundle, match=r"a\.vyrz: it has version 2 of the format, this vyre reads 1"):
+        vyre.load_bundle(path)
+
+
+def kernel(**values: Any) -> Callable[[Manifest], object]:
+    return lambda layout: layout["kernels"][0].update(values)
+
+
+def parameter(of: str, /, **values: Any) -> Callable[[Manifest], object]:
+    def change(layout: Manifest) -> None:
+        next(p for p in layout["kernels"][0]["params"] if p["kind"] == of).update(values)
+
+    return change
+
+
+LAYOUTS: Final[dict[str, Callable[[Manifest], object]]] = {
+    "another format": lambda layout: layout.update(format="vyre-module/2"),
+    "no kernels": lambda layout: layout.update(kernels=[]),
+    "a target that is not that of the text": lambda layout: layout.update(target="sm_80"),
+    "a version that is not that of the text": lambda layout: layout.update(version="7.0"),
+    "an entry that is no name": kernel(entry="a b"),
+    "another entry": kernel(entry="other"),
+    "another block": kernel(block=[32, 1, 1]),
+    "a cooperative number": kernel(cooperative=1),
+    "an unknown assumption": kernel(assumes=["lucky"]),
+    "tags of numbers": kernel(trap_tags=[1]),
+    "few bytes of parameters": kernel(param_bytes=8),
+    "negative shared memory": kernel(shared_static=-1),
+    "an unknown parameter": parameter("count", kind="secret"),
+    "a pointer of 4 bytes": parameter("pointer", size=4),
+    "a pointer to no buffer": parameter("pointer", binding=9),
+    "a pointer to another name": parameter("pointer", name="z"),
+    "a pointer that overlaps": parameter("pointer", offset=100),
+    "a scalar of a buffer": parameter("scalar", binding=1, name="x"),
+    "a scalar too long": parameter("scalar", size=8),
+    "a trap that is a count": parameter("count", kind="trap"),
+    "a table that is a count": parameter("count", kind="table"),
+    "an unknown start": parameter("pointer", init="random"),
+}
+
+
+def with_layouts(entry: str, change: Callable[[Manifest], object]) -> Bundle:
+    """The bundle whose code of an entry point is described otherwise, as somebody would who can write bundles."""
+    codes = []
+    for each in saxpy_bundle().codes:
+        layout = json.loads(each.artifact.metadata)
+        if each.key.program == saxpy_bundle().entries[entry].digest:
+            change(layout)
+        codes.append(replace(each, artifact=replace(each.artifact, metadata=canonical(layout).encode())))
+    return replace(saxpy_bundle(), codes=tuple(codes))
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_crafted_layout_is_refused_before_its_code_runs(name: str, tmp_path: Path) -> None:
+    write_bundle(tmp_path / "a.vyrz", with_layouts("saxpy", LAYOUTS[name]))
+    saxpy = vyre.load_bundle(tmp_path / "a.vyrz")["saxpy"]
+    with cuda_machine().open() as session, pytest.raises(MalformedBundle, match=r"sm_90\.ptx"):
+        session.compile(saxpy)
 
 
 def test_a_crafted_layout_fails_typed_when_the_driver_disagrees(tmp_path: Path) -> None:
-    def longer(m: Manifest) -> None:
-        for b in m["builds"]:
-            b["kernels"][0]["params"].append(
-                {**b["kernels"][0]["params"][-1], "kind": "scalar", "name": None, "binding": None, "dtype": None}
-                | {"offset": b["kernels"][0]["param_bytes"], "size": 4, "align": 4, "value": 1}
-            )
-            b["kernels"][0]["param_bytes"] += 4
-            b["needs"]["parameters"] += 4
+    def longer(layout: Manifest) -> None:
+        (of_kernel,) = layout["kernels"]
+        of_kernel["params"].append(
+            {**of_kernel["params"][-1], "kind": "scalar", "name": None, "binding": None, "dtype": None}
+            | {"offset": of_kernel["param_bytes"], "size": 4, "align": 4, "value": 1}
+        )
+        of_kernel["param_bytes"] += 4
 
-    path = tmp_path / "a.vyrz"
-    path.write_bytes(crafted(longer, small_bundle()))
-    with pytest.raises(VyreError, match="takes parameters at"):
-        vyre.load_bundle(path, backend="cuda-machine")
+    write_bundle(tmp_path / "a.vyrz", with_layouts("copy", longer))
+    bundle = vyre.load_bundle(tmp_path / "a.vyrz")
+    with cuda_machine().open() as session, pytest.raises(VyreError, match="takes parameters at"):
+        session.compile(bundle["copy"])
 
 
 # ---------------------------------------------------------------- writing
@@ -347,7 +371,7 @@ def test_the_file_is_synced_before_its_name_and_the_directory_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log: list[str] = []
-    fsync, replace = os.fsync, Path.replace
+    fsync, rename = os.fsync, Path.replace
 
     def synced(handle: int) -> None:
         log.append("directory" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
@@ -355,7 +379,7 @@ def test_the_file_is_synced_before_its_name_and_the_directory_after(
 
     def replaced(self: Path, target: Path) -> Path:
         log.append("rename")
-        return replace(self, target)
+        return rename(self, target)
 
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(Path, "replace", replaced)
@@ -372,5 +396,6 @@ def test_results_after_all_this_are_right(tmp_path: Path) -> None:
     path = tmp_path / "a.vyrz"
     write_bundle(path, saxpy_bundle())
     x = np.arange(5, dtype=np.float32)
-    with vyre.load_bundle(path, backend="cuda-machine") as bundle:
-        assert bundle({"a": 2.0, "x": x, "y": x})["y"].tolist() == (3 * x).tolist()
+    with vyre.open("cuda-machine", cache=False) as session:
+        saxpy = vyre.load_bundle(path)["saxpy"]
+        assert session.dispatch(saxpy, {"a": 2.0, "x": x, "y": x})["y"].tolist() == (3 * x).tolist()

@@ -325,8 +325,9 @@ def test_bundles_and_evidence_are_those_of_the_default_mode(mode: str, tmp_path:
             if name == mode:
                 held.enter_context(float_mode(mode))
             digests.append(vyre.build_bundle(vyre.kernel(blur), path / "blur.vyrz").digest)
-            with vyre.load_bundle(path / "blur.vyrz", backend="cuda-machine") as bundle:
-                found.append(taken(bundle(inputs(3e-45))))
+            with vyre.open("cuda-machine", cache=False) as session:
+                (blurred,) = vyre.load_bundle(path / "blur.vyrz").values()
+                found.append(taken(session.dispatch(blurred, inputs(3e-45))))
             with vyre.open("reference", journal=vyre.DecisionJournal()) as session:
                 session.write_evidence(path / "run.zip", BLUR, inputs(0.7))
             assert vyre.replay_evidence(tmp_path / "usual" / "run.zip").ok

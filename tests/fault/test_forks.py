@@ -114,44 +114,6 @@ resident.close()
 session.close()
 sys.exit(code)
 """
-BUNDLE: Final = f"""
-import os, signal, sys, threading
-sys.path.insert(0, {str(TESTS)!r})
-import numpy as np
-import vyre
-from support.bundles import TEXT_ONLY
-from support.small_programs import saxpy_program
-from vyre.domain.errors import DispatchFailed
-
-INPUTS = [2.0, np.arange(8, dtype=np.float32), np.ones(8, dtype=np.float32)]
-built = vyre.build_bundle(saxpy_program(), sys.argv[1], emitters=TEXT_ONLY)
-bundle = vyre.load_bundle(built.path, backend="cuda-machine")
-want = bundle(INPUTS)["y"].tobytes()
-locked, go_on = threading.Event(), threading.Event()
-def hold():
-    with bundle._lock, bundle._runner._lock, bundle._runner.device._lock:
-        locked.set()
-        assert go_on.wait({LIMIT_S})
-holder = threading.Thread(target=hold)
-holder.start()
-assert locked.wait({LIMIT_S})
-child = os.fork()
-if child == 0:
-    for call in (lambda: bundle(INPUTS), lambda: bundle(INPUTS, grid=2), bundle.recover):
-        signal.alarm(30)
-        try:
-            call()
-        except DispatchFailed as error:
-            print("refused" if "is used in its fork" in str(error) else error, flush=True)
-    bundle.close()
-    sys.exit(0)
-code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-go_on.set()
-holder.join(20)
-assert bundle(INPUTS)["y"].tobytes() == want
-bundle.close()
-sys.exit(code)
-"""
 
 
 def run(script: str, *arguments: str) -> str:
@@ -170,10 +132,6 @@ def test_a_child_is_refused_in_words_whatever_it_calls(backend: str) -> None:
     told = dict(line.split(": ", 1) for line in run(PARENT + CALLS, backend).splitlines())
     assert len(told) == 28
     assert {name: what for name, what in told.items() if what != "refused"} == {}
-
-
-def test_a_child_is_refused_a_bundle(tmp_path: Path) -> None:
-    assert run(BUNDLE, str(tmp_path / "kernel.vyrz")).split() == ["refused"] * 3
 
 
 COMPILES: Final = f"""

@@ -168,14 +168,14 @@ class World:
         self.flags = [session.resident(np.zeros(1, np.uint32)) for _ in range(2)]
         self.steps = speculation_steps(session, *self.flags)
         self.bundle_file = folder / "saxpy.vyrz"
-        vyre.build_bundle(SAXPY, self.bundle_file, emitters=aot_emitters(machine_code=False))
+        vyre.build_bundle(SAXPY, self.bundle_file, targets=["cuda"], emitters=aot_emitters(machine_code=False))
         self.program = folder / "saxpy.vyre"
         self.program.write_text(SAXPY.to_text())
         self.journal = folder / "decisions.jsonl"
         session.write_journal(self.journal)
         self.evidence = folder / "evidence.zip"
         session.write_evidence(self.evidence, SAXPY, INPUTS)
-        self.bundle = vyre.load_bundle(self.bundle_file, backend="cuda-machine")
+        self.bundle = vyre.load_bundle(self.bundle_file)
 
     def session_rows(self) -> dict[str, Row]:
         session, out = self.session, {"out": {"no dict"}}
@@ -354,7 +354,6 @@ class World:
     def object_rows(self) -> dict[str, Row]:
         run = {"inputs": INPUTS, "out": None, "outputs": None}
         takes = {"inputs": set[str](), "out": {"none", "no dict"}}
-        bundle = {"inputs": INPUTS, "config": None, "grid": None, "extent": None, "output_counts": None}
         return {
             "Pipeline": Row(self.pipeline, run, takes),
             "Pipeline.views": Row(self.pipeline.views, {"inputs": INPUTS}, takes),
@@ -441,7 +440,6 @@ class World:
             "Pipeline.resident_operation": Row(
                 self.pipeline.resident_operation, {"inputs": INPUTS | {"y": self.memory}}, takes
             ),
-            "LoadedBundle": Row(self.bundle, bundle, COUNTED | takes),
         }
 
     def function_rows(self) -> dict[str, Row]:
@@ -513,8 +511,8 @@ class World:
             "replay_file": Row(lambda path: list(vyre.replay_file(path)), {"path": self.journal}),
             "load_bundle": Row(
                 vyre.load_bundle,
-                {"path": self.bundle_file, "backend": "cuda-machine", "expect": None},
-                {"path": PATHS, "backend": set(), "expect": {"none"}},
+                {"path": self.bundle_file, "expect": None},
+                {"path": PATHS, "expect": {"none"}},
             ),
         }
 
@@ -652,7 +650,7 @@ def taken(row: Row, name: str) -> set[str]:
 
 
 def ended(result: Any) -> None:
-    closed = vyre.Session | vyre.LoadedBundle | vyre.ResidentArray | BoundResidentLaunch
+    closed = vyre.Session | vyre.ResidentArray | BoundResidentLaunch
     closed |= vyre.PersistentJobs | vyre.Queries | vyre.ResidentCache
     if isinstance(result, closed):
         result.close()

@@ -5,26 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from support.small_programs import saxpy_program
-from vyre.adapters.bundles import files, manifest
 from vyre.adapters.bundles.builder import build_bundle
 from vyre.adapters.bundles.container import seal, unseal
-from vyre.adapters.bundles.manifest import Loaded, encode
-from vyre.adapters.cuda.aot.build import Build
-from vyre.adapters.cuda.aot.bundles import MACHINE_BUNDLES
+from vyre.adapters.bundles.manifest import encode
 from vyre.adapters.cuda.aot.emitters import cuda_emitters
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import u32
 from vyre.ports.aot import AotRegistry
-from vyre.ports.bundles import Bundle
+from vyre.ports.bundles import AotTargetId, Bundle
 
 Manifest: TypeAlias = dict[str, Any]
-FORMS: Final = (MACHINE_BUNDLES,)
-TEXT_ONLY: Final = AotRegistry(cuda_emitters(None))
+TEXT_ONLY: Final = AotRegistry(cuda_emitters(None), groups={"cuda": (AotTargetId("sm_75"),)})
 
 
 def copy_program() -> Program:
@@ -37,30 +32,13 @@ def copy_program() -> Program:
 
 @cache
 def small_bundle() -> Bundle:
-    return build_bundle(copy_program(), ["sm_75"], TEXT_ONLY)
+    return build_bundle({"copy": copy_program()}, ["sm_75"], TEXT_ONLY).bundle
 
 
 @cache
 def saxpy_bundle() -> Bundle:
-    """With a scalar parameter."""
-    return build_bundle(saxpy_program(), ["sm_75", "sm_90"], TEXT_ONLY)
-
-
-def decode(data: bytes) -> Loaded:
-    """The bundle in a file, as a CUDA backend reads it."""
-    return manifest.decode(data, FORMS)
-
-
-def read_bundle(path: Path, expect: str | None = None) -> Loaded:
-    """The bundle in the file at ``path``, as a CUDA backend reads it."""
-    return files.read_bundle(path, FORMS, expect)
-
-
-def cuda_build(bundle: Bundle, index: int = 0) -> Build:
-    """One of the builds, which is for a CUDA device."""
-    build = bundle.builds[index]
-    assert isinstance(build, Build)
-    return build
+    """Two entry points, one of them with a scalar parameter, for two targets."""
+    return build_bundle({"saxpy": saxpy_program(), "copy": copy_program()}, ["sm_75", "sm_90"], TEXT_ONLY).bundle
 
 
 def crafted(change: Callable[[Manifest], object], bundle: Bundle | None = None) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from vyre.app.services import installed
 from vyre.domain.arguments import expect
-from vyre.domain.errors import BackendUnavailable
+from vyre.domain.errors import BackendUnavailable, InvalidConfig
 from vyre.domain.float_mode import in_default_mode
 from vyre.domain.frozen import frozen
 from vyre.ports.aot import AotRegistry
@@ -30,15 +30,16 @@ BUNDLE_SUFFIX: Final = ".vyrz"
 class WrittenBundle:
     """A bundle on disk.
 
-    ``digest`` (of the file; ``load_bundle`` compares it with ``expect``) and ``program`` are hexadecimal digests;
-    ``nbytes`` is the size of the file.  ``members`` names the images in it.  ``assembler`` is the version of the
-    assembler that made the machine code, None if the bundle holds text only.  ``made`` describes how the code was made
-    and which tool was missing.  ``lowerings`` says for each target which operations use a lowering, and why.
+    ``digest`` (of the file; ``load_bundle`` compares it with ``expect``) and those of ``programs``, by the names of
+    their entry points, are hexadecimal; ``nbytes`` is the size of the file.  ``members`` names the code in it: target
+    and kind.  ``assembler`` is the version of the assembler that made machine code of PTX, None if there was none.
+    ``made`` describes how the code was made and which tool was missing.  ``lowerings`` says for each target which
+    operations use a lowering, and why.
     """
 
     path: Path
     digest: str
-    program: str
+    programs: Mapping[str, str]
     nbytes: int
     members: tuple[str, ...]
     assembler: str | None
@@ -61,20 +62,28 @@ def emitters_of(catalog: BackendCatalog, *, machine_code: bool) -> AotRegistry:
     """
     emitters: dict[AotTargetId, AotEmitter] = {}
     lacks: dict[str, None] = {}
+    groups: dict[str, tuple[AotTargetId, ...]] = {}
     for facet in _facets(catalog):
         own = facet.emitters(machine_code=machine_code)
         for emitter in own.emitters:
             emitters.setdefault(emitter.target, emitter)
+        for group, targets in own.groups.items():
+            groups.setdefault(group, targets)
         if own.lacks:
             lacks[own.lacks] = None
-    return AotRegistry(emitters.values(), tuple(lacks))
+    return AotRegistry(emitters.values(), tuple(lacks), groups)
 
 
-def default_targets(catalog: BackendCatalog) -> tuple[str, ...]:
-    """Returns the targets for a caller who names none.  Raises ``BackendUnavailable`` if no backend builds bundles."""
-    for facet in _facets(catalog):
-        return (facet.default_target,)
-    raise BackendUnavailable("no backend that builds bundles is installed")
+def default_targets(catalog: BackendCatalog, registry: AotRegistry) -> tuple[str, ...]:
+    """Returns the targets for a caller who names none: the default of each backend whose emitters can run here.
+
+    Raises ``BackendUnavailable`` if there is none.
+    """
+    usual = dict.fromkeys(facet.default_target for facet in _facets(catalog))
+    able = tuple(name for name in usual if name in registry.groups or name in registry.targets)
+    if not able:
+        raise BackendUnavailable("no backend that builds bundles is installed")
+    return able
 
 
 def _facets(catalog: BackendCatalog) -> Iterator[BundleSupport]:
@@ -85,7 +94,7 @@ def _facets(catalog: BackendCatalog) -> Iterator[BundleSupport]:
 
 @in_default_mode
 def build_bundle(
-    program: ProgramLike,
+    program: ProgramLike | Mapping[str, ProgramLike],
     path: Path | str,
     *,
     targets: Sequence[str] | None = None,
@@ -94,53 +103,73 @@ def build_bundle(
     emitters: AotRegistry | None = None,
     optimize: bool = True,
 ) -> WrittenBundle:
-    """Compiles ``program`` for every target and writes the bundle to ``path``; it is on disk when this returns.
+    """Compiles programs for every target and writes the bundle to ``path``; it is on disk when this returns.
 
-    ``targets`` are names such as ``sm_75``, the default, whose PTX runs on every NVIDIA GPU that vyre supports.  The
-    values of ``spec`` and ``workgroup`` are compiled into the code.  ``emitters`` defaults to ``aot_emitters()``.
-    ``optimize``: whether lowerings of operations may be used, and emitters may run the optimizer, as for a session; no
-    result depends on it.
+    ``program`` is one program, whose name is that of its entry point (``main`` if it has none), or several by the names
+    of their entry points.  ``targets`` are ``cpu``, which stands for all levels of this machine's architecture, its
+    levels such as ``cpu-x86_64-avx2``, ``cuda``, which stands for PTX that runs on every NVIDIA GPU that vyre supports,
+    and architectures such as ``sm_90``; None: ``cuda``, and ``cpu`` where its compiler is installed.  The values of
+    ``spec`` and ``workgroup`` become part of each program.  ``emitters`` defaults to ``aot_emitters()``.  ``optimize``:
+    whether lowerings of operations may be used, and emitters may run the optimizer, as for a session; no result depends
+    on it.
 
     Raises ``InvalidProgram``, ``InvalidConfig``, ``UnsupportedFeature`` for a target without an emitter or a feature
     that the target lacks, ``KernelCompileFailed``, and ``UnreadableFile`` if the file cannot be written.
     """
     from vyre.adapters.bundles import builder, files
-    from vyre.app.verdicts import with_names_resolved
     from vyre.domain.arguments import expect, items_of, path_of
     from vyre.domain.dispatch import DispatchConfig
-    from vyre.domain.ir.program import Program, program_of
-    from vyre.domain.specialization import resolve_spec
-    from vyre.domain.validation.validator import without_calls
 
-    target = path_of("path", path)
-    meant: Program = program_of(program)
-    expect("program", meant, Program, "a Program")
-    catalog = installed()
-    names = default_targets(catalog) if targets is None else tuple(items_of("targets", targets))
-    for name in names:
-        expect("a target", name, str, "a name such as sm_75")
+    file = path_of("path", path)
+    programs = _entries(program)
     expect("emitters", emitters, (AotRegistry, type(None)), "an AotRegistry, or None")
     expect("optimize", optimize, bool, "True or False")
-    constants = None if spec is None else resolve_spec(meant, spec)
-    config = DispatchConfig(workgroup=workgroup, spec=constants, optimize=optimize)
+    catalog = installed()
     registry = aot_emitters() if emitters is None else emitters
-    meant = with_names_resolved(meant)
-    lowered = {name: _lowered(catalog, name, meant, optimize) for name in names} if meant.definitions else {}
-    forms = {name: each.program for name, each in lowered.items()}
-    bundle = builder.build_bundle(without_calls(meant), names, registry, config, forms)
-    digest = files.write_bundle(target, bundle)
-    assemblers = [build.assembler for build in bundle.builds if build.assembler is not None]
-    origins = "; ".join(dict.fromkeys(build.origin for build in bundle.builds))
+    names = default_targets(catalog, registry) if targets is None else tuple(items_of("targets", targets))
+    for name in names:
+        expect("a target", name, str, "a name such as sm_75")
+    config = DispatchConfig(workgroup=workgroup, spec=spec, optimize=optimize)
+    choices: dict[str, tuple[LoweringChoice, ...]] = {}
+
+    def form(target: str, each: Program) -> Program:
+        lowered = _lowered(catalog, target, each, optimize)
+        choices[target] = choices.get(target, ()) + lowered.choices
+        return lowered.program
+
+    built = builder.build_bundle(programs, names, registry, config, form)
+    digest = files.write_bundle(file, built.bundle)
+    assemblers = [build.assembler for build in built.builds if build.assembler is not None]
+    origins = "; ".join(dict.fromkeys(build.origin for build in built.builds))
     return WrittenBundle(
-        target,
+        file,
         digest.hex(),
-        bundle.program.hex(),
-        target.stat().st_size,
-        bundle.members,
+        {name: each.digest.hex() for name, each in built.bundle.entries.items()},
+        file.stat().st_size,
+        tuple(dict.fromkeys(code.name for code in built.bundle.codes)),
         "{}.{}".format(*max(assemblers)) if assemblers else None,
         ": ".join([origins, *registry.lacks]),
-        {name: each.choices for name, each in lowered.items() if each.choices},
+        {target: each for target, each in choices.items() if each},
     )
+
+
+def _entries(programs: ProgramLike | Mapping[str, ProgramLike]) -> dict[str, Program]:
+    """Returns the programs by the names of their entry points.  Raises ``InvalidConfig``."""
+    from vyre.app.verdicts import with_names_resolved
+    from vyre.domain.ir.program import Program, program_of
+
+    named: dict[str, Program] = {}
+    if isinstance(programs, Mapping):
+        if not programs:
+            raise InvalidConfig("the bundle has no entry point", fix="give at least one program.")
+        named = {name: program_of(each) for name, each in programs.items()}
+    else:
+        alone: Program = program_of(programs)
+        named = {getattr(alone, "name", None) or "main": alone}
+    for name, program in named.items():
+        expect("the name of an entry point", name, str, "a text")
+        expect("program", program, Program, "a Program, or a mapping of names to programs")
+    return {name: with_names_resolved(program) for name, program in named.items()}
 
 
 def _lowered(catalog: BackendCatalog, target: str, program: Program, wanted: bool) -> LoweredProgram:

@@ -402,6 +402,13 @@ class UnknownBuffer(InvalidUse, KeyError):
         return Exception.__str__(self)
 
 
+class UnknownEntry(InvalidUse, KeyError):
+    """A bundle is asked for an entry point that it does not have."""
+
+    def __str__(self) -> str:  # KeyError shows the repr of its argument
+        return Exception.__str__(self)
+
+
 class UnsupportedUse(BuildError, TypeError):
     """Python, NumPy or the user applies to a buffer or value an operation that only a number or an array supports."""
 

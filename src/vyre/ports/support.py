@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -36,17 +34,6 @@ class Profiler(Protocol):
     def range(self, name: str, /) -> AbstractContextManager[object]:
         """Returns a context manager that marks a range of this name."""
         ...
-
-
-class Surroundings(NamedTuple):
-    """What surrounds work on a device: variables (None: those of the process), a profiler, and ``Clock.now_ns``."""
-
-    environment: Environment | None = None
-    profiler: Profiler | None = None
-    now_ns: Callable[[], int] = time.perf_counter_ns
-
-
-OF_THE_PROCESS: Final = Surroundings()
 
 
 class Telemetry(Protocol):

@@ -18,6 +18,7 @@ from support import bundles
 from support.fuzzing.mutations import mixed, of_bytes, of_json, of_tokens
 from support.readers.registry import Reader, programs, reader, scratch
 from vyre.adapters.bundles.container import DIGEST_BYTES, seal, unseal
+from vyre.adapters.bundles.manifest import decode as decode_bundle
 from vyre.adapters.bundles.manifest import encode as encode_bundle
 from vyre.adapters.cpu.native import messages
 from vyre.adapters.cpu.native.elf import exported_names, link_image, load_image
@@ -54,7 +55,7 @@ def compiled_bundles() -> Reader:
             return manifest
 
     sealed = of_bytes(bodies, lambda body: body + blake3(body).digest())
-    return Reader("bundles", mixed(crafted, crafted, sealed, of_bytes(corpus)), lambda data: bundles.decode(data))
+    return Reader("bundles", mixed(crafted, crafted, sealed, of_bytes(corpus)), decode_bundle)
 
 
 @cache

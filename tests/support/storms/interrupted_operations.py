@@ -300,10 +300,10 @@ class _Beside:
 
 def _write_bundle(session: vyre.Session) -> Callable[[], object]:
     path = Path(mkdtemp(prefix="vyre-storm-"), "add.vyrz")
-    digest = vyre.build_bundle(add, path).digest
+    digest = vyre.build_bundle(add, path, targets=["cuda"]).digest
 
     def run() -> None:
-        if vyre.build_bundle(add, path).digest != digest:
+        if vyre.build_bundle(add, path, targets=["cuda"]).digest != digest:
             raise AssertionError("another bundle")
         if [each.name for each in path.parent.iterdir()] != [path.name]:
             raise AssertionError(f"files are left: {sorted(path.parent.iterdir())}")
@@ -313,11 +313,11 @@ def _write_bundle(session: vyre.Session) -> Callable[[], object]:
 
 def _bundle(session: vyre.Session) -> Callable[[], object]:
     path = Path(mkdtemp(prefix="vyre-storm-"), "add.vyrz")
-    vyre.build_bundle(add, path)
+    vyre.build_bundle(add, path, targets=["cuda"])
 
     def run() -> None:
-        with vyre.load_bundle(path, backend=session.backend) as bundle:
-            _is(bundle([X])["x"], WANT)
+        (program,) = vyre.load_bundle(path).values()
+        _is(session.dispatch(program, [X])["x"], WANT)
 
     return run
 

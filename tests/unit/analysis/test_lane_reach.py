@@ -84,8 +84,9 @@ def test_a_program_and_its_bundle_cover_what_their_ids_reach(
             assert larger.launch.grid[0] == groups
     path = tmp_path / "reach.vyrebundle"
     vyre.build_bundle(program, path, targets=["sm_90"])
-    with vyre.load_bundle(path, backend="cuda-machine") as bundle:
-        found = bundle(inputs)
+    (loaded,) = vyre.load_bundle(path).values()
+    with vyre.open("cuda-machine", cache=False) as session:
+        found = session.dispatch(loaded, inputs)
         assert found["y"].tolist() == [1] * 5
         assert (found.launch.extent, found.launch.rule) == ((lanes,), GridRule.REACHED)
-        assert bundle(inputs, extent=0)["y"].tolist() == [0] * 5
+        assert session.dispatch(loaded, inputs, extent=0)["y"].tolist() == [0] * 5

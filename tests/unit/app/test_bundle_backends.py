@@ -1,91 +1,61 @@
-"""Bundles hold code for several backends: each reads its own builds, and the first that can run a bundle gets it."""
+"""Bundles hold code for several backends: who builds it, and who takes it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import gc
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 import vyre
-from support.bundles import FORMS, TEXT_ONLY, decode, saxpy_bundle
+from support.bundles import TEXT_ONLY, copy_program, saxpy_bundle
 from support.small_programs import saxpy_program
-from vyre.adapters.bundles import manifest
-from vyre.adapters.bundles.manifest import ForeignBuild, encode
-from vyre.adapters.cuda.aot.bundles import MACHINE_BUNDLES
+from vyre.adapters.bundles.files import write_bundle
+from vyre.adapters.bundles.manifest import decode, encode
 from vyre.adapters.discovery import BUILTIN, find_backend, load_catalog
 from vyre.app.aot import default_targets, emitters_of
-from vyre.app.bundle import open_first, production_facets
+from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
 from vyre.domain.dispatch import DispatchConfig
-from vyre.domain.errors import BackendUnavailable, InvalidConfig, MalformedBundle, UnusableBundle
+from vyre.domain.errors import BackendUnavailable, InvalidConfig, UnknownEntry, UnsupportedFeature
 from vyre.domain.ir.program import Program
 from vyre.domain.names import BackendId
 from vyre.ports.aot import AotRegistry
-from vyre.ports.backend import BackendCatalog, BackendRegistration, BackendRole
-from vyre.ports.bundles import AotEmitter, AotTargetId, Build, Bundle, BundleRunner, OwnEmitters
-from vyre.ports.support import Surroundings
+from vyre.ports.artifact_store import Artifact
+from vyre.ports.backend import BackendCatalog, BackendRegistration
+from vyre.ports.bundles import AotEmitter, AotTargetId, Build, BundledCode, OwnEmitters, bundled_code
 
 REFERENCE: Final = next(r for r in load_catalog().registrations if r.bundles is None)
-
-
-@dataclass(frozen=True)
-class Tape:
-    """A build for a machine that vyre does not know."""
-
-    target: str
-    codes: tuple[bytes, ...]
-    length: int
-
-    @property
-    def member_names(self) -> tuple[str, ...]:
-        return (f"{self.target}.tape",)
-
-    @property
-    def assembler(self) -> None:
-        return None
-
-    @property
-    def origin(self) -> str:
-        return "punched"
-
-    def to_json(self) -> dict[str, Any]:
-        return {"target": self.target, "length": self.length, "members": [{"kind": "tape"}]}
-
-    def problems(self, bundle: Bundle, /) -> list[str]:
-        return [] if self.length == len(self.codes[0]) else [f"the tape has no length of {self.length}"]
+TAPE: Final = AotTargetId("tape8")
+X: Final = np.arange(5, dtype=np.float32)
+Y: Final = np.ones(5, np.float32)
+INPUTS: Final[dict[str, float | npt.NDArray[np.float32]]] = {"a": 2.0, "x": X, "y": Y}
 
 
 @dataclass(frozen=True)
 class Punch:
-    """The bundle facet of that machine, which is never there."""
+    """The bundle facet of a machine that vyre does not know."""
 
     name: str = "punch"
     lacks: str = ""
 
     @property
     def default_target(self) -> str:
-        return "tape8"
+        return "tapes"
 
     def emitters(self, *, machine_code: bool) -> OwnEmitters:
         def emit(program: Program, config: DispatchConfig) -> Build:
-            return Tape("tape8", (self.name.encode(),), len(self.name))
+            key = ArtifactKey(kind=ArtifactKind.OBJECT, target="tape", program=program.digest)
+            return Build((BundledCode(TAPE, key, Artifact(b"holes", self.name.encode())),), "punched")
 
-        return OwnEmitters((AotEmitter(AotTargetId("tape8"), emit),), self.lacks if machine_code else "")
-
-    def knows(self, target: str, /) -> bool:
-        return target.startswith("tape")
-
-    def build_of(self, value: Mapping[str, Any], codes: tuple[bytes, ...], /) -> Build:
-        return Tape(value["target"], codes, value["length"])
-
-    def open(self, bundle: Bundle, surroundings: Surroundings, /) -> BundleRunner:
-        raise BackendUnavailable(f"no {self.name} is connected")
+        return OwnEmitters((AotEmitter(TAPE, emit),), self.lacks if machine_code else "", {"tapes": (TAPE,)})
 
 
-def registration(rank: int, facet: Punch | None, role: BackendRole = BackendRole.PRODUCTION) -> BackendRegistration:
-    made = replace(REFERENCE, id=BackendId(f"b{rank}"), rank=rank, role=role)
+def registration(rank: int, facet: Punch | None) -> BackendRegistration:
+    made = replace(REFERENCE, id=BackendId(f"b{rank}"), rank=rank)
     return made if facet is None else replace(made, bundles=lambda: facet)
 
 
@@ -96,81 +66,100 @@ def mixed_registry() -> AotRegistry:
     return registry
 
 
-# ---------------------------------------------------------------- files
-def mixed(length: int = 5) -> Bundle:
-    return replace(saxpy_bundle(), builds=(Tape("tape8", (b"punch",), length), *saxpy_bundle().builds))
-
-
-def test_whoever_knows_a_build_reads_it_and_others_keep_it() -> None:
-    data = encode(mixed())
-    assert manifest.decode(data, (Punch(), *FORMS)).bundle == mixed()
-    bundle = decode(data).bundle
-    assert isinstance(bundle.builds[0], ForeignBuild) and bundle.builds[1:] == saxpy_bundle().builds
-    assert bundle.members == ("tape8.tape", "sm_75.ptx", "sm_90.ptx")
-    assert encode(bundle) == data
-    assert encode(manifest.decode(data, ()).bundle) == data
-
-
-def test_a_form_refuses_what_makes_no_sense() -> None:
-    with pytest.raises(MalformedBundle, match="tape8, the tape has no length of 4"):
-        encode(mixed(4))
-
-
-def test_code_of_other_backends_stands_beside(tmp_path: Path) -> None:
+# ---------------------------------------------------------------- who takes code
+@pytest.mark.parametrize("backend", ["cuda-machine", "cpu"])
+def test_code_of_other_backends_stands_beside(backend: str, tmp_path: Path) -> None:
     path = tmp_path / "mixed.vyrz"
     written = vyre.build_bundle(saxpy_program(), path, targets=["tape8", "sm_75"], emitters=mixed_registry())
-    assert (written.members, written.made) == (("tape8.tape", "sm_75.ptx"), "punched; PTX only")
-    with vyre.load_bundle(path, backend="cuda-machine") as bundle:
-        assert bundle.image == "sm_75.ptx"
-    vyre.build_bundle(saxpy_program(), path, targets=["tape8"], emitters=mixed_registry())
-    with pytest.raises(UnusableBundle, match=r"tape8\.tape: it is code of another kind of device"):
-        vyre.load_bundle(path, backend="cuda-machine")
+    assert (written.members, written.made) == (("tape8.object", "sm_75.ptx"), "punched; PTX only")
+    bundle = vyre.load_bundle(path)
+    assert encode(decode(path.read_bytes()).bundle) == path.read_bytes()
+    with vyre.open(backend, cache=False) as session:
+        assert session.dispatch(bundle["saxpy"], INPUTS)["y"].tolist() == [1, 3, 5, 7, 9]
+        assert session.metrics()["emits"] == (backend == "cpu")
 
 
-# ---------------------------------------------------------------- who builds, who runs
+def test_an_entry_point_is_a_program_under_its_name(tmp_path: Path) -> None:
+    write_bundle(tmp_path / "two.vyrz", saxpy_bundle())
+    bundle = vyre.load_bundle(tmp_path / "two.vyrz")
+    assert list(bundle) == ["saxpy", "copy"] and len(bundle) == 2 and "copy" in bundle and "other" not in bundle
+    for name, program in bundle.items():
+        assert type(program) is Program and program.program is program and program.name == name
+    assert bundle["saxpy"] == saxpy_program() and bundle["copy"] == copy_program()
+    assert [(b.name, b.element.text) for b in bundle["saxpy"].abi_buffers] == [("a", "f32"), ("x", "f32"), ("y", "f32")]
+    assert repr(bundle) == "<LoadedBundle saxpy, copy: sm_75.ptx, sm_90.ptx>"
+    with pytest.raises(UnknownEntry, match="no entry point 'other'") as raised:
+        bundle["other"]
+    assert raised.value.fix == "its entry points are `saxpy`, `copy`."
+
+
+def test_code_is_taken_as_long_as_bundle_or_program_are_in_use(tmp_path: Path) -> None:
+    write_bundle(tmp_path / "two.vyrz", saxpy_bundle())
+    digest = saxpy_program().digest
+    gc.collect()
+    before = len(list(bundled_code(digest)))
+    bundle = vyre.load_bundle(tmp_path / "two.vyrz")
+    program = bundle["copy"]
+    del bundle
+    gc.collect()
+    assert len(list(bundled_code(digest))) == before + 4
+    with vyre.open("cuda-machine", cache=False) as session:
+        assert session.dispatch(program, {"x": np.arange(3, dtype=np.uint32)})["y"].tolist() == [0, 1, 2]
+        assert session.metrics()["emits"] == 0
+    del program, session
+    gc.collect()
+    assert len(list(bundled_code(digest))) == before
+
+
+@pytest.mark.parametrize("backend", ["cuda-machine", "cpu"])
+def test_every_way_to_run_takes_the_code_of_a_bundle(backend: str, tmp_path: Path) -> None:
+    targets = ["cpu"] if backend == "cpu" else ["sm_75"]
+    written = vyre.build_bundle(
+        {"saxpy": saxpy_program(), "copy": copy_program()}, tmp_path / "b.vyrz", targets=targets
+    )
+    bundle = vyre.load_bundle(written.path)
+    with vyre.open(backend, cache=False) as session:
+        with session.resident(X) as x, session.resident(Y) as y:
+            session.bind_resident(bundle["saxpy"], {"a": 2.0, "x": x, "y": y})()
+            assert y.download().tolist() == [1, 3, 5, 7, 9]
+            session.sequence([vyre.Step(bundle["saxpy"], {"a": 1.0, "x": x, "y": y})] * 2)()
+            assert y.download().tolist() == [1, 5, 9, 13, 17]
+        assert session.bind(bundle["saxpy"], INPUTS)()["y"].tolist() == [1, 3, 5, 7, 9]
+        assert session.submit(bundle["saxpy"], INPUTS).result(60)["y"].tolist() == [1, 3, 5, 7, 9]
+        assert session.metrics()["emits"] == 0
+        if backend == "cpu":
+            with session.persistent(bundle["saxpy"]) as jobs:
+                assert jobs.submit(INPUTS).result(60)["y"].tolist() == [1, 3, 5, 7, 9]
+            assert session.metrics()["emits"] == 0
+
+
+# ---------------------------------------------------------------- who builds
 def test_the_first_backend_of_a_target_emits_for_it() -> None:
     catalog = BackendCatalog(
         (registration(3, Punch("late", "no ink")), registration(1, None), registration(2, Punch("early", "no ink")))
     )
     registry = emitters_of(catalog, machine_code=True)
-    build = registry.emit(AotTargetId("tape8"), saxpy_program(), DispatchConfig())
-    assert (registry.targets, registry.lacks, build.codes) == (("tape8",), ("no ink",), (b"early",))
+    (code,) = registry.emit(TAPE, saxpy_program(), DispatchConfig()).codes
+    assert (registry.targets, registry.lacks, code.artifact.code) == (("tape8",), ("no ink",), b"early")
+    assert registry.expanded(["sm_75", "tapes"]) == ("sm_75", "tape8")
     assert emitters_of(catalog, machine_code=False).lacks == ()
-    assert default_targets(catalog) == ("tape8",)
+    assert default_targets(catalog, registry) == ("tapes",)
     with pytest.raises(BackendUnavailable, match="no backend that builds bundles"):
-        default_targets(BackendCatalog((registration(1, None),)))
+        default_targets(BackendCatalog((registration(1, None),)), registry)
 
 
-def test_production_backends_are_tried_in_their_order() -> None:
-    catalog = BackendCatalog(
-        (
-            registration(3, Punch()),
-            registration(2, None),
-            registration(1, Punch(), BackendRole.EMULATION),
-            registration(0, Punch("press")),
-        )
-    )
-    facets = production_facets(catalog)
-    assert list(facets) == ["b0", "b3"]
-    with pytest.raises(BackendUnavailable, match="no press is connected") as raised:
-        open_first(facets, saxpy_bundle())
-    assert raised.value.__notes__ == ["backend `b3`: no punch is connected"]
-    runner = open_first({**facets, "here": MACHINE_BUNDLES}, saxpy_bundle())
-    assert runner.backend == "cuda-machine"
-    runner.close()
-    with pytest.raises(BackendUnavailable, match="no production backend that runs bundles"):
-        open_first({}, saxpy_bundle())
-
-
-def test_auto_stands_for_what_the_environment_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = vyre.build_bundle(saxpy_program(), tmp_path / "a.vyrz", emitters=TEXT_ONLY).path
-    monkeypatch.setenv("VYRE_BACKEND", "cuda-machine")
-    with vyre.load_bundle(path) as bundle:
-        assert bundle.backend == "cuda-machine"
-    monkeypatch.setenv("VYRE_BACKEND", "reference")
-    with pytest.raises(BackendUnavailable, match="`reference` runs no bundles") as raised:
-        vyre.load_bundle(path)
-    assert raised.value.fix == "use one of cuda, cuda-machine."
+def test_no_target_is_the_default_of_each_backend_that_compiles_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vyre.adapters.cuda.assembler.find_tools", lambda _: ())
+    written = vyre.build_bundle(saxpy_program(), tmp_path / "a.vyrz")
+    assert written.members[0] == "sm_75.ptx" and written.members[1].startswith("cpu-")
+    monkeypatch.setattr("vyre.adapters.cpu.aot.emitters.llvm_version", lambda: None)
+    written = vyre.build_bundle(saxpy_program(), tmp_path / "a.vyrz")
+    assert written.members == ("sm_75.ptx",)
+    assert written.made == "PTX only: no ptxas was found: no llvmlite, which compiles for `cpu`, was found"
+    with pytest.raises(UnsupportedFeature, match=r"aot target cpu.*no llvmlite"):
+        vyre.build_bundle(saxpy_program(), tmp_path / "a.vyrz", targets=["cpu"])
 
 
 def test_a_backend_is_found_by_its_name() -> None:
@@ -189,7 +178,7 @@ def test_emitters_are_told_whether_they_may_optimize(tmp_path: Path) -> None:
 
     emitters = AotRegistry([AotEmitter(AotTargetId("sm_75"), emit)])
     for optimize in (True, False):
-        vyre.build_bundle(saxpy_program(), tmp_path / "b.vyrz", emitters=emitters, optimize=optimize)
+        vyre.build_bundle(saxpy_program(), tmp_path / "b.vyrz", targets=["sm_75"], emitters=emitters, optimize=optimize)
     assert seen == [True, False]
     with pytest.raises(InvalidConfig, match="optimize"):
         vyre.build_bundle(saxpy_program(), tmp_path / "c.vyrz", optimize=1)  # type: ignore[arg-type]

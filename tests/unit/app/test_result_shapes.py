@@ -123,11 +123,10 @@ def test_a_range_of_an_inout_has_one_axis(session: vyre.Session) -> None:
         assert got.tobytes() == data.tobytes()[slice(*wanted)]
 
 
-def _bundle(tmp_path: Path, program: Program) -> vyre.Result:
-    path = tmp_path / "doubled.vyrb"
-    vyre.build_bundle(program, path, targets=["sm_90"])
-    with vyre.load_bundle(path, backend="cuda-machine") as bundle:
-        return bundle({"image": PICTURE}, extent=(WIDTH, HEIGHT))
+def _bundle(session: vyre.Session, program: Program, tmp_path: Path) -> vyre.Result:
+    vyre.build_bundle(program, tmp_path / "doubled.vyrz", targets=["sm_90"])
+    (loaded,) = vyre.load_bundle(tmp_path / "doubled.vyrz").values()
+    return session.dispatch(loaded, {"image": PICTURE}, extent=(WIDTH, HEIGHT))
 
 
 def _resident(session: vyre.Session, program: Program) -> vyre.Result:
@@ -172,7 +171,8 @@ def test_a_predicting_session_and_a_bundle_do_too(tmp_path: Path) -> None:
     with vyre.open("reference", predict=True) as opened:
         for way in ("dispatch", "submit"):
             _check(WAYS[way](opened, doubled()))
-    _check(_bundle(tmp_path, doubled()))
+    with vyre.open("cuda-machine", cache=False) as session:
+        _check(_bundle(session, doubled(), tmp_path))
 
 
 def _check(result: vyre.Result) -> None:

@@ -36,7 +36,6 @@ def test_every_function_that_takes_a_config_takes_the_same_keywords() -> None:
     assert set(NAMES) < set(keyword_only(vyre.Session.dispatch))
     assert set(NAMES) < set(inspect.signature(merged_for).parameters)
     assert set(NAMES) < {field.name for field in fields(vyre.DispatchConfig)}
-    assert set(NAMES) - {"spec"} == set(keyword_only(vyre.LoadedBundle.__call__))
 
 
 def test_a_name_that_there_is_not_is_refused() -> None:

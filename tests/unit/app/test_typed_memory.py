@@ -13,12 +13,8 @@ import numpy.typing as npt
 import pytest
 
 import vyre
-from support.bundles import saxpy_bundle
 from support.limits import LIMIT_S
 from support.small_programs import saxpy_program
-from vyre.adapters.bundles.manifest import Loaded
-from vyre.adapters.cuda.aot.bundles import MACHINE_BUNDLES
-from vyre.app.bundle import LoadedBundle
 from vyre.app.host_arrays import HostInputs
 from vyre.domain.errors import InvalidInput, VyreError
 
@@ -71,11 +67,6 @@ WRONG: Final[dict[str, Make]] = {
 }
 
 
-def bundled() -> LoadedBundle:
-    bundle = saxpy_bundle()
-    return LoadedBundle(Loaded(bundle, b""), MACHINE_BUNDLES.open(bundle))
-
-
 @pytest.fixture(scope="module")
 def session() -> Iterator[vyre.Session]:
     with vyre.open("reference", cache=False) as opened:
@@ -112,11 +103,6 @@ def _mixed(session: vyre.Session, x: Any) -> Floats:
         return y.download()
 
 
-def _bundle(session: vyre.Session, x: Any) -> Floats:
-    with bundled() as bundle:
-        return bundle([2.0, x, Y])["y"]
-
-
 PLACES: Final[dict[str, Callable[[vyre.Session, Any], Floats]]] = {
     "dispatch by name": lambda session, x: session.dispatch(SAXPY, {"a": 2.0, "x": x, "y": Y})["y"],
     "dispatch in order": lambda session, x: session.dispatch(SAXPY, [2.0, x, Y])["y"],
@@ -131,7 +117,6 @@ PLACES: Final[dict[str, Callable[[vyre.Session, Any], Floats]]] = {
     "resident": _resident,
     "upload": _uploaded,
     "beside resident memory": _mixed,
-    "bundle": _bundle,
 }
 
 

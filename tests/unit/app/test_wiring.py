@@ -288,40 +288,9 @@ def test_time_limits_and_times_of_results_are_told_by_the_clock(backend: str) ->
         clock.step_ns = STEP_NS
 
 
-def test_a_bundle_has_the_clock_the_profiler_and_the_environment_of_the_container(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Named(Ranges):
-        def __init__(self) -> None:
-            self.names = list[str]()
-
-        def range(self, name: str, /) -> AbstractContextManager[object]:
-            self.names.append(name)
-            return super().range(name)
-
-    def usual(*arguments: object, **named: object) -> Any:
-        raise AssertionError("the usual adapter was asked")
-
-    path, ranges, variables = tmp_path / "square.vyrebundle", Named(), Variables(VYRE_NVTX="1")
-    vyre.build_bundle(square_program(), path, targets=["sm_75"])
-    container = Container(environment=variables, clock=StillClock())
-    container.profiler.override(providers.Object(ranges))
-    monkeypatch.setattr("vyre.adapters.profiling.profiler_from", usual)
-    monkeypatch.setattr("vyre.adapters.system.SystemClock.now_ns", usual)
-    with container.applied(), vyre.load_bundle(path, backend="cuda-machine") as bundle:
-        result = bundle({"x": X})
-    assert np.array_equal(result["y"], X * X)
-    assert result.timing.wall_ns % STEP_NS == 0
-    assert ranges.names == ["vyre.cuda.host_dispatch"]
-    variables.values["VYRE_CUDA_COPY_OVERLAP"] = "perhaps"
-    with container.applied(), pytest.raises(vyre.InvalidConfig, match="VYRE_CUDA_COPY_OVERLAP"):
-        vyre.load_bundle(path, backend="cuda-machine")
-
-
 OF_THE_MACHINE: Final = {
     "adapters/system.py": "It is the usual clock.",
     "ports/backend.py": "It is what a backend is given that nobody opens with a session.",
-    "ports/support.py": "It is what work on a device is given that nobody opens from a wiring.",
     "ports/interrupts.py": "A lock counts the time of its wait itself.",
     "adapters/forks.py": "A lock counts the time of its wait itself.",
     "adapters/cpu/pool/worker_pool.py": "Waits of machine code and of threads count their time themselves.",

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support.bundles import copy_program
 from support.small_programs import saxpy_program
 from vyre.app.cli import main
 
@@ -24,7 +25,7 @@ def program(tmp_path: Path) -> str:
 @pytest.fixture
 def bundle(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
     path = str(tmp_path / "saxpy.vyrz")
-    assert main(["aot", program, "--ptx-only", "-o", path]) == 0
+    assert main(["aot", program, "--target", "cuda", "--ptx-only", "-o", path]) == 0
     capsys.readouterr()
     return path
 
@@ -36,13 +37,13 @@ def test_a_bundle_is_written_and_described(program: str, tmp_path: Path, capsys:
     assert document == {
         "file": str(path),
         "digest": path.read_bytes()[-32:].hex(),
-        "program": saxpy_program().digest.hex(),
+        "programs": {"saxpy": saxpy_program().digest.hex()},
         "bytes": path.stat().st_size,
         "members": ["sm_90.ptx", "sm_120.ptx"],
         "assembler": None,
         "lowerings": {},
     }
-    assert main(["aot", program, "--ptx-only", "-o", str(path)]) == 0
+    assert main(["aot", program, "--ptx-only", "--target", "cuda", "-o", str(path)]) == 0
     assert "sm_75.ptx" in (text := capsys.readouterr().out) and "PTX only" in text
 
 
@@ -50,14 +51,14 @@ def test_without_an_assembler_the_command_says_so(
     program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("vyre.adapters.cuda.assembler.find_tools", lambda _: ())
-    assert main(["aot", program, "-o", str(tmp_path / "b.vyrz")]) == 0
+    assert main(["aot", program, "--target", "cuda", "-o", str(tmp_path / "b.vyrz")]) == 0
     assert "PTX only: no ptxas was found" in capsys.readouterr().out
 
 
 def test_a_bundle_runs(bundle: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "y.npy"
     assert main(["run", bundle, "--backend", "cuda-machine", *INPUTS, "--out", f"y={out}", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["reason"] == "sm_75.ptx of the bundle"
+    assert json.loads(capsys.readouterr().out)["reason"] == "asked for by name"
     assert np.load(out).tolist() == [3.0, 5.0, 7.0]
 
 
@@ -92,11 +93,24 @@ def test_what_cannot_be_built_is_refused(
     assert not path.exists()
 
 
-def test_a_device_that_cannot_run_it_exits_3(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_of_several_entry_points_is_run_by_its_name(
+    program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "copy.vyre"
+    other.write_text(copy_program().to_text(), encoding="utf-8")
     path = str(tmp_path / "b.vyrz")
-    assert main(["aot", program, "--target", "sm_120", "--ptx-only", "-o", path]) == 0
-    assert main(["run", path, "--backend", "cuda-machine", *INPUTS]) == 3
-    assert "sm_120.ptx: it needs sm_120 or higher" in capsys.readouterr().err
+    assert main(["aot", program, str(other), "--target", "cuda", "--ptx-only", "-o", path]) == 0
+    run = ["run", path, "--backend", "cuda-machine"]
+    assert main([*run, *INPUTS, "--entry", "saxpy"]) == 0
+    assert main([*run, "--entry", "copy", "--in", "x=1,2"]) == 0
+    capsys.readouterr()
+    assert main([*run, *INPUTS]) == 2
+    assert "name one by --entry: saxpy, copy." in capsys.readouterr().err
+    assert main([*run, *INPUTS, "--entry", "scale"]) == 2
+    assert "the bundle has no 'scale'" in capsys.readouterr().err
+    assert main(["run", program, *INPUTS, "--entry", "saxpy"]) == 2
+    assert main(["aot", program, program, "-o", path]) == 2
+    assert "two programs have the name saxpy" in capsys.readouterr().err
 
 
 def test_a_damaged_bundle_exits_1(bundle: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,4 +121,4 @@ def test_a_damaged_bundle_exits_1(bundle: str, capsys: pytest.CaptureFixture[str
 
 def test_constants_cannot_be_given_again(bundle: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", bundle, "--backend", "cuda-machine", *INPUTS, "--spec", "n=1"]) == 2
-    assert "when the bundle was built" in capsys.readouterr().err
+    assert "no specialization constant 'n'" in capsys.readouterr().err

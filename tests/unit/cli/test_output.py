@@ -21,6 +21,7 @@ from vectors import runner as vectors
 from vyre.adapters.program_files import ProgramForm, render_program
 from vyre.adapters.terminal import OUTPUT_FAILED, READER_GONE, Outgoing, OutputLost, command, put
 from vyre.app.bundle import load_bundle
+from vyre.app.opening import open as open_session
 from vyre.domain.diagnostics import Diagnostic, Severity
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.expr import Var
@@ -143,8 +144,10 @@ def test_a_string_that_is_no_data_is_refused(text: str, folder: Path, vyre: Vyre
 
 def test_a_bundle_of_a_program_with_nasty_names_loads(folder: Path, vyre: Vyre) -> None:
     assert vyre(*COMMANDS["aot"][1]).code == 0
-    with load_bundle(Path("\x1b.vyrz"), backend="cuda-machine") as bundle:
-        assert bundle({"x" + NASTY: np.array([6], np.uint32)})["y" + NASTY].tolist() == [7]
+    (program,) = load_bundle(Path("\x1b.vyrz")).values()
+    with open_session("cuda-machine") as session:
+        found = session.dispatch(program, {"x" + NASTY: np.array([6], np.uint32)})
+    assert found["y" + NASTY].tolist() == [7]
 
 
 def test_summaries_name_things_as_program_text_does(folder: Path, vyre: Vyre) -> None:

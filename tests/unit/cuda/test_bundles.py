@@ -1,52 +1,43 @@
-"""Bundles: what is built, which code a device takes, who may emit, and what a loaded one does."""
+"""Bundles: what is built for CUDA devices, which code a device takes, and who may emit."""
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+from zlib import crc32
 
 import numpy as np
 import pytest
 
 import vyre
-from support.bundles import TEXT_ONLY, copy_program, cuda_build, decode, saxpy_bundle, small_bundle
+from support.bundles import TEXT_ONLY, saxpy_bundle, small_bundle
 from support.small_programs import saxpy_program
 from vyre.adapters.bundles.builder import build_bundle
-from vyre.adapters.bundles.manifest import encode
-from vyre.adapters.cuda import ids
-from vyre.adapters.cuda.aot.build import Build, Member, MemberKind
-from vyre.adapters.cuda.aot.choice import choose
+from vyre.adapters.bundles.files import write_bundle
+from vyre.adapters.bundles.manifest import decode, encode
+from vyre.adapters.cuda.aot.choice import choose, reasons
 from vyre.adapters.cuda.aot.emitters import cuda_emitters
-from vyre.adapters.cuda.aot.running import BundleRunner
 from vyre.adapters.cuda.assembler import Assembler, assemblers
 from vyre.adapters.cuda.drivers import machine_driver
+from vyre.adapters.cuda.ptx.module_form import decode_layout
+from vyre.adapters.cuda.ptx.options import ALL_ON, EmitOptions
+from vyre.adapters.cuda.runtime.arena import ARENA_FACTS
 from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts, probe_facts
-from vyre.adapters.cuda.seam import JitOptions, LoadedLibrary
-from vyre.domain.dispatch import DispatchConfig, OutputArena
-from vyre.domain.errors import (
-    BackendUnavailable,
-    InvalidConfig,
-    InvalidInput,
-    InvalidResource,
-    KernelCompileFailed,
-    TrapError,
-    UnsupportedFeature,
-    UnusableBundle,
-)
+from vyre.adapters.kernel_source import KernelSource
+from vyre.domain.artifact_key import ArtifactKind
+from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.errors import InvalidConfig, KernelCompileFailed, TrapError, UnsupportedFeature
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import u32
 from vyre.domain.program_report import InvalidProgram
-from vyre.domain.specialization import resolve_spec
 from vyre.ports.aot import AotRegistry
-from vyre.ports.bundles import AotEmitter, AotTargetId, Bundle
-from vyre.testing import cuda_machine
+from vyre.ports.artifact_store import Artifact
+from vyre.ports.bundles import AotEmitter, AotTargetId, Build, Bundle, BundledCode, CodeShelf
 
 SAXPY: Final = saxpy_program()
-X: Final = np.arange(6, dtype=np.float32)
-Y: Final = np.ones(6, np.float32)
+ENTRIES: Final = {"saxpy": SAXPY}
 
 
 def spec_program() -> Program:
@@ -73,56 +64,75 @@ def test_a_bundle_survives_its_file(bundle: Bundle) -> None:
 
 
 def test_one_bundle_has_one_file() -> None:
-    again = build_bundle(saxpy_program(), ["sm_75", "sm_90"], TEXT_ONLY)
+    again = build_bundle(saxpy_bundle().entries, ["sm_75", "sm_90"], TEXT_ONLY).bundle
     assert encode(again) == encode(saxpy_bundle())
 
 
-def test_what_is_built_is_stated() -> None:
-    config = DispatchConfig(workgroup=(64, 1, 1), spec=resolve_spec(spec_program(), {"step": 5}))
-    bundle = build_bundle(spec_program(), ["sm_80"], TEXT_ONLY, config)
-    assert bundle.program == spec_program().digest
-    assert bundle.workgroup == cuda_build(bundle).kernels[0].block == (64, 1, 1)
-    assert [(c.name, c.dtype, c.bits) for c in bundle.spec] == [("step", "u32", 5)]
-    assert bundle.members == ("sm_80.ptx",)
+def test_workgroup_and_constants_become_part_of_the_program() -> None:
+    config = DispatchConfig(workgroup=(64, 1, 1), spec={"step": 5})
+    bundle = build_bundle({"step": spec_program()}, ["sm_80"], TEXT_ONLY, config).bundle
+    program = bundle.entries["step"]
+    assert program.workgroup_size == (64, 1, 1) and "step" not in str(vyre.validate(program).errors)
+    assert {code.key.workgroup for code in bundle.codes} == {(64, 1, 1)}
+    assert {code.name for code in bundle.codes} == {"sm_80.ptx"}
+    with vyre.open("reference") as session:
+        x = np.arange(4, dtype=np.uint32)
+        assert session.dispatch(program, [x])["y"].tolist() == [5, 6, 7, 8]
+        assert session.dispatch(spec_program(), [x], spec={"step": 5})["y"].tolist() == [5, 6, 7, 8]
 
 
-def test_grid_barriers_become_kernels_that_run_at_every_grid() -> None:
+def test_grid_barriers_have_kernels_that_run_at_every_grid_and_one_that_runs_at_once() -> None:
     with ProgramBuilder("phases", workgroup=64) as p:
         a = p.inout("a", u32)
         a[p.global_id()] = a[p.global_id()] + 1
         p.grid_sync()
         a[p.global_id()] = a[p.global_id()] * 2
-    build = cuda_build(build_bundle(p.build(), ["sm_75"], TEXT_ONLY))
-    assert [kernel.cooperative for kernel in build.kernels] == [False, False]
+    codes = build_bundle({"phases": p.build()}, ["sm_75"], TEXT_ONLY).bundle.codes
+    kernels = [[k.cooperative for k in decode_layout(code.artifact.metadata).kernels] for code in codes]
+    assert sorted(kernels) == [[False, False], [False, False], [True], [True]]
 
 
 def test_an_invalid_program_and_no_targets_are_refused() -> None:
     with pytest.raises(InvalidProgram):
-        build_bundle(replace(SAXPY, workgroup_size=(0, 1, 1)), ["sm_75"], TEXT_ONLY)
-    for targets in ([], ["sm_75", "sm_75"]):
+        build_bundle({"saxpy": replace(SAXPY, workgroup_size=(0, 1, 1))}, ["sm_75"], TEXT_ONLY)
+    for targets in ([], ["sm_75", "sm_75"], ["cuda", "sm_75"]):
         with pytest.raises(InvalidConfig):
-            build_bundle(SAXPY, targets, TEXT_ONLY)
+            build_bundle(ENTRIES, targets, TEXT_ONLY)
 
 
 # ---------------------------------------------------------------- emitters
+def codes_for(target: str, bundle: Bundle | None = None) -> tuple[BundledCode, ...]:
+    return tuple(code for code in (bundle or saxpy_bundle()).codes if code.target == target)
+
+
 def test_a_second_emitter_for_a_target_is_refused() -> None:
     registry = AotRegistry(cuda_emitters(None))
     with pytest.raises(InvalidConfig, match="two emitters for the target `sm_90`"):
-        registry.add(AotEmitter(AotTargetId("sm_90"), lambda program, config: saxpy_bundle().builds[0]))
+        registry.add(AotEmitter(AotTargetId("sm_90"), lambda program, config: Build(codes_for("sm_90"), "")))
 
 
 def test_a_target_without_emitter_is_unsupported() -> None:
-    with pytest.raises(UnsupportedFeature, match=r"aot target sm_90a.*sm_75"):
-        build_bundle(SAXPY, ["sm_90a"], TEXT_ONLY)
+    with pytest.raises(UnsupportedFeature, match=r"aot target sm_90a.*cuda, sm_75"):
+        build_bundle(ENTRIES, ["sm_90a"], TEXT_ONLY)
 
 
 def test_an_emitter_of_ones_own_takes_part() -> None:
     registry = AotRegistry(cuda_emitters(None))
     target = AotTargetId("sm_90a")
-    registry.add(AotEmitter(target, lambda program, config: replace(cuda_build(saxpy_bundle(), 1), target=target)))
+
+    def emit(program: Program, config: DispatchConfig) -> Build:
+        return Build(tuple(specific(code) for code in codes_for("sm_90")), "by hand")
+
+    registry.add(AotEmitter(target, emit))
     assert registry.targets[-1] == target
-    bundle = build_bundle(SAXPY, ["sm_75", target], registry)
-    assert decode(encode(bundle)).bundle.members == ("sm_75.ptx", "sm_90a.ptx")
+    bundle = build_bundle(ENTRIES, ["sm_75", target], registry).bundle
+    assert {code.name for code in decode(encode(bundle)).bundle.codes} == {"sm_75.ptx", "sm_90a.ptx"}
+
+
+def specific(code: BundledCode) -> BundledCode:
+    """The same text for ``sm_90a``."""
+    text, layout = (data.replace(b"sm_90", b"sm_90a") for data in (code.artifact.code, code.artifact.metadata))
+    return BundledCode(AotTargetId("sm_90a"), replace(code.key, target="sm_90a"), Artifact(layout, text))
 
 
 def test_what_an_emitter_raises_is_a_typed_error() -> None:
@@ -131,11 +141,13 @@ def test_what_an_emitter_raises_is_a_typed_error() -> None:
 
     registry = AotRegistry()
     registry.add(AotEmitter(AotTargetId("sm_1"), fails))
-    registry.add(AotEmitter(AotTargetId("sm_2"), lambda program, config: saxpy_bundle().builds[0]))
+    registry.add(AotEmitter(AotTargetId("sm_2"), lambda program, config: Build(codes_for("sm_75"), "")))
+    registry.add(AotEmitter(AotTargetId("sm_3"), lambda program, config: Build((), "")))
+    for target, problem in (("sm_2", "sm_75"), ("sm_3", "nothing")):
+        with pytest.raises(KernelCompileFailed, match=f"its emitter built for {problem}"):
+            build_bundle(ENTRIES, [target], registry)
     with pytest.raises(KernelCompileFailed, match=r"backend `sm_1` could not compile.*no licence"):
-        build_bundle(SAXPY, ["sm_1"], registry)
-    with pytest.raises(KernelCompileFailed, match="its emitter built for sm_75"):
-        build_bundle(SAXPY, ["sm_2"], registry)
+        build_bundle(ENTRIES, ["sm_1"], registry)
 
 
 def test_a_refusal_of_the_assembler_is_a_compile_error(tmp_path: Path) -> None:
@@ -143,16 +155,16 @@ def test_a_refusal_of_the_assembler_is_a_compile_error(tmp_path: Path) -> None:
     tool.write_text("#!/bin/sh\necho 'ptxas fatal: no'\nexit 1\n")
     tool.chmod(0o755)
     with pytest.raises(KernelCompileFailed, match="ptxas fatal: no"):
-        build_bundle(SAXPY, ["sm_75"], AotRegistry(cuda_emitters(Assembler(tool, (13, 0), "13.0.0"))))
+        build_bundle(ENTRIES, ["sm_75"], AotRegistry(cuda_emitters(Assembler(tool, (13, 0), "13.0.0"))))
 
 
 @pytest.mark.skipif(not assemblers(), reason="there is no ptxas")
 def test_machine_code_is_the_same_in_every_build() -> None:
     registry = AotRegistry(cuda_emitters(assemblers()[0]))
-    first, second = (build_bundle(SAXPY, ["sm_80", "sm_90"], registry) for _ in range(2))
+    first, second = (build_bundle(ENTRIES, ["sm_80"], registry).bundle for _ in range(2))
     assert encode(first) == encode(second)
-    assert first.members == ("sm_80.ptx", "sm_80.cubin", "sm_90.ptx", "sm_90.cubin")
-    assert all(b.codes[1].startswith(b"\x7fELF") for b in first.builds)
+    assert {code.name for code in first.codes} == {"sm_80.ptx", "sm_80.cubin"}
+    assert all(c.artifact.code.startswith(b"\x7fELF") for c in first.codes if c.key.kind is ArtifactKind.CUBIN)
 
 
 # ---------------------------------------------------------------- choice
@@ -162,17 +174,24 @@ def facts(target: int, driver: int = 13_000) -> CudaDeviceFacts:
     return replace(probe_facts(made, 0), target=target, driver_version=driver, name="GPU")
 
 
-def holding(*members: str) -> Bundle:
-    """A bundle of saxpy with these members: ``sm_90.ptx:8.6``."""
-    builds: dict[str, tuple[Member, ...]] = {}
+def marked(name: str, buffer: str = "y") -> Program:
+    """A program that no other test compiles."""
+    with ProgramBuilder("marked", workgroup=32) as p:
+        p.output(buffer, u32, count=1)[0] = u32(crc32(name.encode()))
+    return p.build()
+
+
+def holding(program: Program, *members: str) -> CodeShelf:
+    """A loaded bundle with these members: ``sm_90.ptx:8.6``."""
+    (general,) = build_bundle({"y": program}, ["sm_75"], TEXT_ONLY).bundle.codes[:1]
+    codes = []
     for text in members:
         name, _, version = text.partition(":")
         target, _, kind = name.partition(".")
-        major, _, minor = (version or {"ptx": "7.0", "cubin": "12.0"}[kind]).partition(".")
-        member = Member(MemberKind(kind), (int(major), int(minor)), b"code")
-        builds[target] = (*builds.get(target, ()), member)
-    kernels = cuda_build(saxpy_bundle()).kernels
-    return replace(saxpy_bundle(), builds=tuple(Build(t, kernels, found) for t, found in builds.items()))
+        key = replace(general.key, target=target, kind=ArtifactKind(kind), tool=version or "12.0")
+        text_of = f".version {version or '7.0'}\n".encode()
+        codes.append(BundledCode(AotTargetId(target), key, Artifact(general.artifact.metadata, text_of)))
+    return CodeShelf(codes)
 
 
 CHOICES: Final[dict[str, tuple[tuple[str, ...], int, str | None]]] = {
@@ -204,173 +223,99 @@ CHOICES: Final[dict[str, tuple[tuple[str, ...], int, str | None]]] = {
 @pytest.mark.parametrize("name", CHOICES)
 def test_what_a_device_takes(name: str) -> None:
     members, target, expected = CHOICES[name]
-    bundle = holding(*members)
-    if expected is None:
-        with pytest.raises(UnusableBundle) as raised:
-            choose(bundle, facts(target), machine_code=True)
-        assert [member for member, _ in raised.value.refused] == [m.partition(":")[0] for m in members]
-        assert all(reason and reason in str(raised.value) for _, reason in raised.value.refused)
-    else:
-        chosen = choose(bundle, facts(target), machine_code=True)
-        assert chosen.build.name_of(chosen.member) == expected
+    program = marked(name)
+    shelf, options = holding(program, *members), EmitOptions(assume=ARENA_FACTS)
+    chosen = choose(KernelSource.of(program), options, facts(target), machine_code=True)
+    assert (chosen and chosen.name) == expected
+    codes = shelf.of(program.digest)
+    refused = [code.name for code in codes if any(reasons(code, facts(target), machine_code=True))]
+    assert len(codes) == len(members) and (expected is None) == (len(refused) == len(members))
 
 
-def test_the_refusal_names_every_member_and_why() -> None:
-    bundle = holding("sm_120.ptx:8.7", "sm_80.cubin", "sm_90.cubin:13.0", "sm_90a.ptx:9.9")
-    with pytest.raises(UnusableBundle) as raised:
-        choose(bundle, facts(100, driver=12_080), machine_code=True)
-    assert dict(raised.value.refused) == {
+def test_every_reason_is_told() -> None:
+    program = marked("reasons")
+    shelf = holding(program, "sm_120.ptx:8.7", "sm_80.cubin", "sm_90.cubin:13.0", "sm_90a.ptx:9.9")
+    told = {
+        code.name: ", ".join(reasons(code, facts(100, driver=12_080), machine_code=True))
+        for code in shelf.of(program.digest)
+    }
+    assert told == {
         "sm_120.ptx": "it needs sm_120 or higher",
         "sm_80.cubin": "it runs on capability 8.0 and higher minors of 8 only",
         "sm_90.cubin": "it runs on capability 9.0 and higher minors of 9 only, "
-        "the driver is older than the toolkit of CUDA 13.0 that made it",
-        "sm_90a.ptx": "it is specific to sm_90, the driver does not read PTX 9.9",
+        "the driver is older than the toolkit that made it",
+        "sm_90a.ptx": "it is specific to sm_90, the driver does not read this version of PTX",
     }
-    assert "GPU (sm_100, driver of CUDA 12.8)" in str(raised.value)
 
 
 def test_a_driver_without_machine_code_takes_text() -> None:
-    bundle = holding("sm_90.ptx", "sm_90.cubin")
-    assert choose(bundle, facts(90), machine_code=False).member.kind is MemberKind.PTX
-    with pytest.raises(UnusableBundle, match="runs no machine code"):
-        choose(holding("sm_90.cubin"), facts(90), machine_code=False)
+    program = marked("text")
+    shelf = holding(program, "sm_90.ptx", "sm_90.cubin")
+    source, options = KernelSource.of(program), EmitOptions(assume=ARENA_FACTS)
+    for machine_code, expected in ((True, "sm_90.cubin"), (False, "sm_90.ptx")):
+        chosen = choose(source, options, facts(90), machine_code=machine_code)
+        assert chosen is not None and chosen.name == expected and chosen in shelf.of(program.digest)
 
 
-NEEDS: Final[dict[str, tuple[dict[str, object], dict[str, object]]]] = {
-    "64 lanes in a workgroup": ({}, {"max_threads_per_block": 32}),
-    "a workgroup of": ({}, {"max_block": (32, 1, 1)}),
-    "100000 bytes of workgroup memory": ({"shared_dynamic": 100_000}, {"shared_per_block_optin": 65_536}),
-    "9000 bytes of parameters": ({"parameter_bytes": 9000}, {"driver_version": 12_000}),
-    "cooperative launches": ({"cooperative": True}, {"cooperative_launch": False}),
+UNSERVED: Final[dict[str, EmitOptions]] = {
+    "split kernels": EmitOptions(native_grid_sync=False),
+    "a folded grid": EmitOptions(folded=True),
+    "a mailbox": EmitOptions(mailbox=True),
+    "a table of pointers": EmitOptions(pointer_table=True),
+    "another way of dividing": EmitOptions(switches=replace(ALL_ON, constant_division=False)),
+    "fewer bytes of parameters": EmitOptions(parameter_limit=1024),
+    "memory of which nothing is known": EmitOptions(),
 }
 
 
-@pytest.mark.parametrize("reason", NEEDS)
-def test_a_device_that_lacks_what_a_kernel_needs_is_told(reason: str) -> None:
-    kernel, device = NEEDS[reason]
-    bundle = holding("sm_75.ptx")
-    build = cuda_build(bundle)
-    changed = replace(build.kernels[0], **kernel)  # type: ignore[arg-type]
-    needing = replace(bundle, builds=(replace(build, kernels=(changed,)),))
-    with pytest.raises(UnusableBundle, match=reason):
-        choose(needing, replace(facts(90), **device), machine_code=True)  # type: ignore[arg-type]
+@pytest.mark.parametrize("name", UNSERVED)
+def test_a_launch_that_needs_other_code_gets_none_of_the_bundle(name: str) -> None:
+    program = marked(f"unserved {name}")
+    shelf, source, wanted = holding(program, "sm_75.ptx"), KernelSource.of(program), UNSERVED[name]
+    assumed = wanted if name.startswith("memory") else replace(wanted, assume=ARENA_FACTS)
+    assert choose(source, assumed, facts(90), machine_code=True) is None
+    other_name = KernelSource.of(marked(f"unserved {name}", buffer="z"))
+    assert other_name.program.digest == program.digest
+    for other in (KernelSource.of(program, None, (64, 1, 1)), other_name):
+        assert choose(other, EmitOptions(assume=ARENA_FACTS), facts(90), machine_code=True) is None
+    assert choose(source, EmitOptions(assume=ARENA_FACTS), facts(90), machine_code=True) in shelf.of(program.digest)
 
 
 # ---------------------------------------------------------------- running
-def written(program: Program, folder: Path, **options: object) -> Path:
-    emitters = TEXT_ONLY
-    return vyre.build_bundle(program, folder / "kernel.vyrz", emitters=emitters, **options).path  # type: ignore[arg-type]
+def loaded(program: Program, folder: Path, **options: object) -> Program:
+    path = folder / "kernel.vyrz"
+    vyre.build_bundle(program, path, targets=["cuda"], emitters=TEXT_ONLY, **options)  # type: ignore[arg-type]
+    return vyre.load_bundle(path)[program.name or ""]
 
 
-def test_the_constants_of_the_build_are_in_it(tmp_path: Path) -> None:
+def test_a_launch_under_another_workgroup_is_compiled(tmp_path: Path) -> None:
     x = np.arange(4, dtype=np.uint32)
-    with vyre.load_bundle(written(spec_program(), tmp_path, spec={"step": 9}), backend="cuda-machine") as bundle:
-        assert bundle([x])["y"].tolist() == [9, 10, 11, 12]
-        for config in (DispatchConfig(workgroup=(8, 1, 1)), DispatchConfig(spec=vyre.SpecMap({}))):
-            with pytest.raises(InvalidConfig, match="compiled for one"):
-                bundle([x], config)
-
-
-def test_a_loaded_bundle_tells_what_it_is(tmp_path: Path) -> None:
-    path = written(SAXPY, tmp_path, targets=("sm_75", "sm_90", "sm_120"))
-    with vyre.load_bundle(path, backend="cuda-machine") as bundle:
-        assert (bundle.image, bundle.backend, bundle.name) == ("sm_90.ptx", "cuda-machine", "saxpy")
-        assert bundle.program == SAXPY.digest.hex()
-        assert [b.name for b in bundle.abi_buffers] == ["a", "x", "y"]
-        assert repr(bundle) == "<LoadedBundle saxpy sm_90.ptx on cuda-machine>"
-
-
-def test_wrong_inputs_are_refused_as_a_session_refuses_them(tmp_path: Path) -> None:
-    with vyre.load_bundle(written(SAXPY, tmp_path), backend="cuda-machine") as bundle:
-        wrong: list[dict[str, Any]] = [
-            {"a": 1.0, "x": X},
-            {"a": 1.0, "x": X, "y": Y.astype(np.float64)},
-            {"a": 1.0, "x": X, "z": Y},
-        ]
-        for inputs in wrong:
-            with pytest.raises(InvalidInput):
-                bundle(inputs)
-        with pytest.raises(InvalidConfig):
-            bundle({"a": 1.0, "x": X, "y": Y}, grid=(1, 1, 1, 1))
-        with pytest.raises(InvalidConfig, match="given twice"):
-            bundle({"a": 1.0, "x": X, "y": Y}, DispatchConfig(grid=(1, 1, 1)), grid=1)
-        assert bundle({"a": 1.0, "x": X, "y": Y}, grid=1)["y"].tolist() == (X + Y).tolist()
+    program = loaded(spec_program(), tmp_path, spec={"step": 9})
+    with vyre.open("cuda-machine", cache=False) as session:
+        assert session.dispatch(program, [x])["y"].tolist() == [9, 10, 11, 12]
+        assert session.metrics()["emits"] == 0
+        assert session.dispatch(program, [x], DispatchConfig(workgroup=(8, 1, 1)))["y"].tolist() == [9, 10, 11, 12]
+        assert session.metrics()["emits"] == 1
+        with pytest.raises(InvalidConfig, match="no specialization constant 'step'"):
+            session.dispatch(program, [x], spec={"step": 1})
 
 
 def test_traps_are_told(tmp_path: Path) -> None:
     x = np.arange(40, dtype=np.uint32)
-    with vyre.load_bundle(written(trapping_program(), tmp_path), backend="cuda-machine") as bundle:
+    program = loaded(trapping_program(), tmp_path)
+    with vyre.open("cuda-machine", cache=False) as session:
         for _ in range(2):
             with pytest.raises(TrapError) as raised:
-                bundle([x])
+                session.dispatch(program, [x])
             assert (raised.value.tag, raised.value.address, raised.value.global_id) == ("seven", 7, (7, 0, 0))
-        assert bundle([x[:7]])["y"].tolist() == x[:7].tolist()
+        assert session.dispatch(program, [x[:7]])["y"].tolist() == x[:7].tolist()
 
 
-def test_threads_share_a_bundle(tmp_path: Path) -> None:
-    results: list[list[float]] = []
-    with vyre.load_bundle(written(SAXPY, tmp_path), backend="cuda-machine") as bundle:
-
-        def run(a: float) -> None:
-            results.extend([bundle({"a": a, "x": X, "y": Y})["y"].tolist() for _ in range(5)])
-
-        threads = [threading.Thread(target=run, args=(float(a),)) for a in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert sorted(results) == sorted((np.float32(a) * X + Y).tolist() for a in range(4) for _ in range(5))
-
-
-def test_a_closed_bundle_says_so(tmp_path: Path) -> None:
-    bundle = vyre.load_bundle(written(SAXPY, tmp_path), backend="cuda-machine")
-    bundle.close()
-    bundle.close()
-    with pytest.raises(InvalidResource, match="closed"):
-        bundle({"a": 1.0, "x": X, "y": Y})
-
-
-@pytest.mark.skipif(not assemblers(), reason="there is no ptxas")
-def test_machine_code_reaches_the_driver_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    bundle = build_bundle(SAXPY, ["sm_90"], AotRegistry(cuda_emitters(assemblers()[0])))
-    text, machine_code = cuda_build(bundle).members
-    driver = machine_driver()
-    load, images = driver.library_load, []
-
-    def takes_machine_code(image: bytes, options: JitOptions) -> LoadedLibrary:
-        images.append(image)
-        return load(text.code + b"\0", options)
-
-    monkeypatch.setattr(driver, "library_load", takes_machine_code)
-    runner = BundleRunner(driver, ids.MACHINE, bundle)
-    runner.open()
-    arena = OutputArena()
-    runner.pipeline().dispatch([memoryview(v.tobytes()) for v in (np.float32(2), X, Y)], arena)
-    assert b"".join(arena.to_bytes()) == (2 * X + Y).tobytes()
-    assert images == [machine_code.code]
-    runner.close()
-
-
-def test_only_cuda_backends_run_bundles(tmp_path: Path) -> None:
-    with pytest.raises(BackendUnavailable, match="`reference` runs no bundles"):
-        vyre.load_bundle(written(SAXPY, tmp_path), backend="reference")
-
-
-def test_nothing_is_left_on_the_device() -> None:
-    driver = machine_driver()
-    runner = BundleRunner(driver, ids.MACHINE, small_bundle(), machine_code=False)
-    runner.open()
-    runner.close()
-    assert not any(driver.live().values())
-
-
-def test_the_code_is_loaded_again_on_a_device_that_was_opened_anew() -> None:
-    machine = cuda_machine()
-    runner = BundleRunner(machine.driver, ids.MACHINE, small_bundle(), machine_code=False)
-    runner.open()
-    first = runner.module()
-    runner.recover()
-    with runner.device.calls:
-        assert runner.module() is not first
-    runner.close()
-    assert copy_program().digest == small_bundle().program
+def test_the_code_is_loaded_again_on_a_device_that_was_opened_anew(tmp_path: Path) -> None:
+    write_bundle(tmp_path / "copy.vyrz", small_bundle())
+    program, x = vyre.load_bundle(tmp_path / "copy.vyrz")["copy"], np.arange(4, dtype=np.uint32)
+    with vyre.open("cuda-machine", cache=False) as session:
+        for _ in range(2):
+            assert session.dispatch(program, [x])["y"].tolist() == [0, 1, 2, 3]
+            session.recover()
+        assert session.metrics()["emits"] == 0

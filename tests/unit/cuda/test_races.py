@@ -342,9 +342,10 @@ def test_a_program_without_locations_says_that_lines_are_unknown() -> None:
     assert info.value.races[0].buffer == "y"
 
 
-def test_a_bundle_has_no_program_at_hand(tmp_path: Path) -> None:
-    vyre.build_bundle(RACY, tmp_path / "racy.vyrz")
-    with vyre.load_bundle(tmp_path / "racy.vyrz", backend="cuda-machine") as bundle:
+def test_a_bundle_watches_for_races(tmp_path: Path) -> None:
+    vyre.build_bundle(RACY, tmp_path / "racy.vyrz", targets=["cuda"])
+    (racy,) = vyre.load_bundle(tmp_path / "racy.vyrz").values()
+    with cuda_machine().open() as session:
         with pytest.raises(DataRaceError, match=r"y\[1\]: .* at an unknown source line, .* at an unknown source line"):
-            bundle(RACING, CHECKED)
-        assert bundle(CALM, race_check=True)["y"].tolist() == ANSWER
+            session.dispatch(racy, RACING, CHECKED)
+        assert session.dispatch(racy, CALM, race_check=True)["y"].tolist() == ANSWER

@@ -9,11 +9,13 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+import vyre
 from vyre import build_bundle, load_bundle
 from vyre.adapters.cuda.machine.options import RunOptions
 from vyre.adapters.cuda.machine.presets import H200
 from vyre.adapters.cuda.ptx import barriers
 from vyre.adapters.cuda.ptx.context import Kernel
+from vyre.adapters.cuda.ptx.module_form import decode_layout
 from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.app.opening import open as open_session
 from vyre.domain import native_rounds
@@ -21,6 +23,7 @@ from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendError, DispatchTimeout
 from vyre.domain.ir.program import Program
 from vyre.policies.launching.grid_sync_mode import GridSyncMode
+from vyre.ports.bundles import bundled_code
 from vyre.testing.machine import CudaMachine, cuda_machine
 
 LENGTH: Final = 24
@@ -177,17 +180,14 @@ def test_graphs_repeat_native_rounds_only(graph_after: int | None) -> None:
                 assert found["x"].tolist() == [*range(LENGTH)]
 
 
-def test_bundles_hold_one_cooperative_kernel() -> None:
-    from vyre.adapters.cuda.aot.emitters import emit_cuda
-
-    build = emit_cuda("sm_90", None, Program.from_text(SPREAD), DispatchConfig())
-    (kernel,) = build.kernels
-    assert kernel.cooperative
-
-
-def test_a_bundle_runs_rounds(tmp_path: Path) -> None:
+def test_a_bundle_holds_cooperative_kernels_which_run_rounds(tmp_path: Path) -> None:
     written = build_bundle(Program.from_text(SPREAD), tmp_path / "spread.vyrz", targets=["sm_90"])
-    with load_bundle(written.path, backend="cuda-machine") as spread:
+    (spread,) = load_bundle(written.path).values()
+    codes = list(bundled_code(spread.digest))
+    kernels = [kernel for code in codes for kernel in decode_layout(code.artifact.metadata).kernels]
+    assert len(kernels) == len(codes) and all(kernel.cooperative for kernel in kernels)
+    with vyre.open("cuda-machine", cache=False) as session:
         for _ in range(2):
-            found = spread(inputs())
+            found = session.dispatch(spread, inputs())
             assert {name: found[name].tolist() for name in ("x", "flag", "y", "n")} == wanted()
+        assert session.metrics()["emits"] == 0

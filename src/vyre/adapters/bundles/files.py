@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
 from pathlib import Path
 
 from vyre.adapters.bundles.container import DIGEST_BYTES, MAX_BYTES
 from vyre.adapters.bundles.manifest import Loaded, decode, encode
 from vyre.adapters.files import write_files
 from vyre.domain.errors import MalformedBundle, UnexpectedDigest, UnreadableFile
-from vyre.ports.bundles import BuildForm, Bundle
+from vyre.ports.bundles import Bundle
 from vyre.ports.interrupts import whole
 
 
-def read_bundle(path: Path, forms: Sequence[BuildForm], expect: str | None = None) -> Loaded:
+def read_bundle(path: Path, expect: str | None = None) -> Loaded:
     """Returns the bundle in the file at ``path``, verified.
 
-    ``forms`` are those of ``decode``.  ``expect`` is the digest of the file in hexadecimal; any other file is refused.
-    Raises ``UnreadableFile``, ``MalformedBundle`` and ``UnexpectedDigest``.
+    ``expect`` is the digest of the file in hexadecimal; any other file is refused.  Raises ``UnreadableFile``,
+    ``MalformedBundle`` and ``UnexpectedDigest``.
     """
     data = _read(path)
     try:
-        loaded = decode(data, forms)
+        loaded = decode(data)
     except MalformedBundle as error:
         raise MalformedBundle(f"{path}: {error.message}", fix=error.fix) from None
     check_digest(f"the bundle {path}", expect, loaded.digest)

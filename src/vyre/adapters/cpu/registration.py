@@ -13,6 +13,7 @@ from vyre.ports.backend import Backend, BackendCatalog, BackendRegistration, Bac
 if TYPE_CHECKING:
     from vyre.adapters.cpu.runtime.options import CpuOptions
     from vyre.domain.device import DeviceProfile
+    from vyre.ports.bundles import BundleSupport
     from vyre.ports.emission import CodeEmission
     from vyre.ports.support import Environment
 
@@ -58,6 +59,12 @@ def _emission() -> CodeEmission:
     return CpuEmission()
 
 
+def _bundles() -> BundleSupport:
+    from vyre.adapters.cpu.aot.emitters import CpuBundles
+
+    return CpuBundles()
+
+
 def _toolchain() -> str:
     from vyre.adapters.cpu.runtime.toolchain import toolchain_of
     from vyre.adapters.cpu.runtime.tools import native_tools
@@ -80,6 +87,7 @@ CPU: Final = BackendRegistration(
     probe=_probe,
     probe_in=partial(_probe, None),
     emission=_emission,
+    bundles=_bundles,
     packages=("llvmlite",),
     on_host=True,
     facts=_facts,

@@ -85,16 +85,10 @@ def _emission() -> CodeEmission:
     return PtxEmission()
 
 
-def _cuda_bundles() -> BundleSupport:
-    from vyre.adapters.cuda.aot.bundles import CUDA_BUNDLES
+def _bundles() -> BundleSupport:
+    from vyre.adapters.cuda.aot.bundles import CudaBundles
 
-    return CUDA_BUNDLES
-
-
-def _machine_bundles() -> BundleSupport:
-    from vyre.adapters.cuda.aot.bundles import MACHINE_BUNDLES
-
-    return MACHINE_BUNDLES
+    return CudaBundles()
 
 
 CUDA: Final = BackendRegistration(
@@ -105,7 +99,7 @@ CUDA: Final = BackendRegistration(
     probe=_probe_cuda,
     probe_in=partial(_probe_cuda, None),
     emission=_emission,
-    bundles=_cuda_bundles,
+    bundles=_bundles,
     emitter=ids.emitter_version,
     packages=("cuda-python",),
 )
@@ -116,7 +110,7 @@ CUDA_MACHINE: Final = BackendRegistration(
     factory=_machine,
     probe=_probe_machine,
     emission=_emission,
-    bundles=_machine_bundles,
+    bundles=_bundles,
     emitter=ids.emitter_version,
 )
 

@@ -7,6 +7,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from vyre.adapters.kernel_source import KernelSource
 from vyre.domain.artifact_key import ArtifactKey, KeyFamily
+from vyre.domain.errors import MalformedBundle, MalformedWire
 from vyre.domain.identity import program_digest
 from vyre.domain.ir.program import Program
 from vyre.domain.names import Dim3
@@ -14,6 +15,7 @@ from vyre.domain.specialization import SpecMap
 from vyre.policies.journal import DecisionSink
 from vyre.ports.artifact_store import ArtifactStore
 from vyre.ports.backend import BackendServices
+from vyre.ports.bundles import BundledCode
 
 MAKERS: Final = 64
 """The number of ways of compiling whose key makers are kept."""
@@ -21,6 +23,7 @@ NO_PROGRAM: Final = bytes(32)
 """The digest in a key that is common to all programs."""
 NO_CONSTANTS: Final = SpecMap()
 Options = TypeVar("Options", bound=Hashable)
+Layout = TypeVar("Layout")
 
 
 def no_names(program: Program) -> tuple[str, ...]:
@@ -73,6 +76,14 @@ class KeyMakers(Generic[Options]):
                 del self._makers[next(iter(self._makers))]
             maker = self._makers[options] = make()
         return maker.key(source.program, source.spec, source.sized.workgroup_size)
+
+
+def layout_in(code: BundledCode, decode: Callable[[bytes], Layout]) -> Layout:
+    """Returns the layout of code in a bundle.  Raises ``MalformedBundle`` for one that this version does not read."""
+    try:
+        return decode(code.artifact.metadata)
+    except MalformedWire as error:
+        raise MalformedBundle(f"its code {code.name} is refused: {error.message}") from None
 
 
 class StoredCode:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vyre.app.cli import arguments
 from vyre.app.cli.loading import InvalidSource, load_valid
 from vyre.app.cli.targets import Target, python_target
-from vyre.domain.errors import InvalidInput
+from vyre.domain.errors import InvalidConfig, InvalidInput
 from vyre.domain.ir.program import Program
+from vyre.domain.ir.text_format import name_text
+from vyre.domain.printable import shown
 from vyre.domain.program_report import InvalidProgram
 from vyre.domain.validation.validator import check_rules
 
@@ -49,6 +51,23 @@ def call_of(named: Path, texts: list[str], sizes: list[str]) -> Call:
             return _of_kernel(source, target, texts, counts)
     program = load_valid(named).program
     return Call(program, arguments.inputs(texts, program), counts)
+
+
+def call_of_bundle(path: Path, entry: str | None, expect: str | None, texts: list[str], sizes: list[str]) -> Call:
+    """Returns the call of an entry point of a bundle; the only one of a bundle needs no name.
+
+    Raises ``UnreadableFile``, ``MalformedBundle``, ``UnexpectedDigest``, ``InvalidConfig`` and ``InvalidInput``.
+    """
+    from vyre.app.bundle import load_bundle
+
+    bundle = load_bundle(path, expect=expect)
+    if entry is None and len(bundle) == 1:
+        (entry,) = bundle
+    if entry is None or entry not in bundle:
+        problem = "the bundle has several entry points" if entry is None else f"the bundle has no {shown(entry)}"
+        raise InvalidConfig(problem, fix=f"name one by --entry: {', '.join(map(name_text, bundle))}.")
+    program = bundle[entry]
+    return Call(program, arguments.inputs(texts, program), arguments.counts(sizes))
 
 
 def _of_kernel(kernel: Kernel[...], target: Target, options: list[str], counts: dict[str, int] | None) -> Call:

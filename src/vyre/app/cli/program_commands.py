@@ -14,9 +14,8 @@ from vyre.adapters.files import write_files
 from vyre.adapters.program_files import ProgramForm, render_program
 from vyre.adapters.terminal import complain, put
 from vyre.app.aot import BUNDLE_SUFFIX, aot_emitters, build_bundle
-from vyre.app.bundle import load_bundle
 from vyre.app.cli import arguments, report
-from vyre.app.cli.calls import call_of
+from vyre.app.cli.calls import call_of, call_of_bundle
 from vyre.app.cli.exit_codes import Exit
 from vyre.app.cli.gates import admit, gates_of, with_gates
 from vyre.app.cli.loading import InvalidSource, load_migrated, load_resolved, load_valid, tell
@@ -45,6 +44,7 @@ from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidConfig, KernelSourceError
 from vyre.domain.evidence.failures import PROGRAM_ERRORS
 from vyre.domain.gates import Gate
+from vyre.domain.ir.program import Program
 from vyre.domain.printable import indented
 from vyre.domain.program_report import Report
 from vyre.domain.validation.validator import validate as validate_program
@@ -63,6 +63,9 @@ def run(
     expect: Annotated[
         str | None, typer.Option("--expect", help="Digest of the program, or of a bundle's file; refuse any other.")
     ] = None,
+    entry: Annotated[
+        str | None, typer.Option("--entry", help="The entry point of a bundle; needed for several.")
+    ] = None,
     evidence: Annotated[
         Path | None, typer.Option("--evidence", help="Run once more, and write a bundle for `vyre replay` here.")
     ] = None,
@@ -77,25 +80,13 @@ def run(
     races = arguments.checks_races(check)
     groups, lanes = arguments.shape(grid, "--grid"), arguments.shape(extent, "--extent")
     if program.suffix == BUNDLE_SUFFIX:
-        if spec:
-            raise InvalidConfig("--spec was given when the bundle was built", fix="leave it out, or build another one.")
-        if gate:
-            raise InvalidConfig("--gate asks about programs, not bundles", fix="name the program of the bundle.")
-        if evidence is not None:
-            raise InvalidConfig("--evidence records programs, not bundles", fix="name the program of the bundle.")
-        with load_bundle(program, backend=backend, expect=expect) as bundle:
-            targets = arguments.outputs(out, bundle)
-            inputs = arguments.inputs(input_, bundle)
-            arguments.expect_inputs(inputs, bundle)
-            counts = arguments.counts(size)
-            result = bundle(inputs, config, grid=groups, extent=lanes, output_counts=counts, race_check=races)
-            reason = f"{bundle.image} of the bundle"
-        write_files({path: report.file_content(path, result[name]) for name, path in targets.items()})
-        report.print_result(result, targets, reason, as_json=as_json)
-        return Exit.OK
-    call = call_of(program, input_, size)
+        call = call_of_bundle(program, entry, expect, input_, size)
+    elif entry is not None:
+        raise InvalidConfig("--entry names an entry point of a bundle", fix="leave it out.")
+    else:
+        call = call_of(program, input_, size)
+        check_digest(f"the program {program}", expect, call.program.digest)
     admit(call.program, gates_of(gate))
-    check_digest(f"the program {program}", expect, call.program.digest)
     targets = arguments.outputs(out, call.program)
     arguments.expect_inputs(call.inputs, call.program)
     launch = Keywords(
@@ -204,12 +195,12 @@ def emit(
 
 
 def aot(
-    program: ProgramPath,
+    programs: Annotated[list[Path], typer.Argument(help=f"{PROGRAM_HELP[:-1]}; each is an entry point.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The bundle's file, e.g. kernel.vyrz.")],
     target: Annotated[
         str | None,
         typer.Option(
-            "--target", help="Architectures, e.g. sm_90,sm_120; text for one (sm_75 by default) runs on later ones."
+            "--target", help="Targets and groups of them, separated by commas, e.g. sm_90,sm_120; default: all groups."
         ),
     ] = None,
     spec: Spec = [],  # noqa: B006
@@ -219,11 +210,17 @@ def aot(
     as_written: AsWritten = False,
     as_json: AsJson = False,
 ) -> int:
-    """Compile a program ahead of time: one file that runs without a compiler."""
-    loaded = load_valid(program)
-    admit(loaded.program, gates_of(gate))
+    """Compile programs ahead of time: one file that runs without a compiler."""
+    entries: dict[str, Program] = {}
+    for path in programs:
+        loaded = load_valid(path).program
+        admit(loaded, gates_of(gate))
+        name = loaded.name or path.stem
+        if name in entries:
+            raise InvalidConfig(f"two programs have the name {name}", fix="give one of them another name.")
+        entries[name] = loaded
     written = build_bundle(
-        loaded.program,
+        entries,
         out,
         targets=None if target is None else target.split(","),
         spec=arguments.constants(spec),

@@ -147,7 +147,7 @@ def print_bundle(written: WrittenBundle, *, as_json: bool) -> None:
             {
                 "file": str(written.path),
                 "digest": written.digest,
-                "program": written.program,
+                "programs": dict(written.programs),
                 "bytes": written.nbytes,
                 "members": list(written.members),
                 "assembler": written.assembler,
@@ -158,7 +158,8 @@ def print_bundle(written: WrittenBundle, *, as_json: bool) -> None:
         )
         return
     put(f"{one_line(str(written.path))}: {', '.join(written.members)} ({written.nbytes} bytes; {written.made})")
-    put(f"program {written.program}")
+    for name, program in written.programs.items():
+        put(f"program {program} {name_text(name)}")
     put(f"digest  {written.digest}")
     for target, choices in written.lowerings.items():
         for choice in choices:

@@ -68,6 +68,11 @@ class Program(Node):
     # Not an argument: `dataclasses.replace` must not copy the facts of one program to another.
     _cache: dict[str, object] = field(default_factory=dict, init=False)
 
+    @property
+    def program(self) -> Program:
+        """Returns the program itself, so that whatever stands for a program has its program here."""
+        return self
+
     def buffer(self, name: str) -> Buffer:
         """Returns the buffer of that name; raises ``UnknownBuffer``, which is a ``KeyError``."""
         try:

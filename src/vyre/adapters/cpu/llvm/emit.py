@@ -26,6 +26,8 @@ from vyre.policies.journal import DecisionSink
 
 _NO_SPEC: Final[Mapping[str, Literal]] = {}
 _DEFAULT: Final = EmitOptions()
+ENTRY: Final = "vyre_kernel_"
+"""The beginning of the name of each kernel's function."""
 _PROBED: Final = '"probe-stack"="inline-asm"'
 """Kernels touch every page of a large frame in order: one beyond the end of the stack is a fault, not other memory."""
 
@@ -55,6 +57,11 @@ class EmittedCode:
     kernels: tuple[EmittedKernel, ...]
     lanes: int
 
+    def renamed(self, prefix: str) -> EmittedCode:
+        """Returns the same code with other names of its functions, for objects that are linked with others."""
+        kernels = tuple(k._replace(entry=k.entry.replace(ENTRY, prefix, 1)) for k in self.kernels)
+        return EmittedCode(self.text.replace(f"@{ENTRY}", f"@{prefix}"), kernels, self.lanes)
+
 
 def emit(
     program: Program,
@@ -76,7 +83,7 @@ def emit(
     kernels: list[EmittedKernel] = []
     functions: list[str] = []
     for number, part in enumerate(parts):
-        entry = f"vyre_kernel_{number}"
+        entry = f"{ENTRY}{number}"
         in_lockstep = math.prod(part.workgroup_size) > lanes and order_sensitive(program)
         k = Kernel(phases.split(part) if in_lockstep else part, options, spec, lanes, in_lockstep=in_lockstep)
         k.w.decisions = sink

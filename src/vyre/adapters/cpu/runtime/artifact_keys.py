@@ -8,11 +8,12 @@ code that was made so far, and says which effort made it, so that one look-up fi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Final
 
 from vyre.adapters.cpu.llvm.options import EmitOptions
-from vyre.adapters.cpu.native.features import CpuFeatures
-from vyre.adapters.source_digest import LLVM, emitter_digest
+from vyre.adapters.cpu.native.features import CpuFeatures, parse_features
+from vyre.adapters.source_digest import LLVM, POOL, emitter_digest
 from vyre.domain.artifact_key import ArtifactKey, ArtifactKind, Facts, facts
 
 if TYPE_CHECKING:
@@ -20,8 +21,16 @@ if TYPE_CHECKING:
     from vyre.ports.artifact_store import Artifact, ArtifactStore
 
 
-def object_keys(features: CpuFeatures, options: EmitOptions, compiler: str) -> KeyMaker:
-    """Returns the maker of keys of objects.  ``compiler`` is the version of LLVM; it is empty if none is installed."""
+RUNTIME: Final = b"vyre runtime of worker threads".ljust(32, b"\0")
+"""It takes the place of the digest of a program in the key of the worker threads' runtime."""
+
+
+def object_keys(features: CpuFeatures, options: EmitOptions, compiler: str, system: str = "") -> KeyMaker:
+    """Returns the maker of keys of objects.
+
+    ``compiler`` is the version of LLVM, empty if none is installed.  ``system`` is a value of ``sys.platform`` for code
+    that other machines load.
+    """
     from vyre.adapters.host.stored_code import NO_PROGRAM, KeyMaker
 
     return KeyMaker(
@@ -29,12 +38,31 @@ def object_keys(features: CpuFeatures, options: EmitOptions, compiler: str) -> K
             kind=ArtifactKind.OBJECT,
             target=features.arch,
             device=feature_facts(features),
+            driver=system,
             tool=compiler,
             emitter=emitter_digest(LLVM),
             policy=facts({name: str(value).lower() for name, value in options._asdict().items()}),
             program=NO_PROGRAM,
         )
     )
+
+
+def runtime_key(features: CpuFeatures, compiler: str) -> ArtifactKey:
+    """Returns the key of the worker threads' runtime; ``compiler`` as for ``object_keys``."""
+    return ArtifactKey(
+        kind=ArtifactKind.OBJECT,
+        target=features.arch,
+        device=feature_facts(features),
+        driver=sys.platform,
+        tool=compiler,
+        emitter=emitter_digest(POOL),
+        program=RUNTIME,
+    )
+
+
+def features_of(key: ArtifactKey) -> CpuFeatures:
+    """Returns the features that code under a key was compiled for."""
+    return parse_features("+".join((key.target, *dict(key.device))))
 
 
 def feature_facts(features: CpuFeatures) -> Facts:

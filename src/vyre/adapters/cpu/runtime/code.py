@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from vyre.adapters.cpu.aot.choice import choose, refusals
 from vyre.adapters.cpu.ids import CPU
 from vyre.adapters.cpu.native.compilation import Effort
 from vyre.adapters.cpu.runtime.artifact_keys import object_keys, of_another_compiler
 from vyre.adapters.cpu.runtime.counters import Counters
 from vyre.adapters.cpu.runtime.stored_form import CodeLayout, KernelLayout, decode_layout, encode_layout
 from vyre.adapters.cpu.runtime.tools import Tools
-from vyre.adapters.host.stored_code import KeyMakers, StoredCode
+from vyre.adapters.host.stored_code import KeyMakers, StoredCode, layout_in
 from vyre.adapters.kernel_source import KernelSource, Steps
 from vyre.adapters.optimizing import prepared
 from vyre.domain.artifact_key import ArtifactKey
-from vyre.domain.errors import BackendUnavailable, MalformedWire
+from vyre.domain.errors import BackendUnavailable, MalformedWire, UnusableBundle
 from vyre.policies.journal import DecisionSink, decide
 from vyre.ports.artifact_store import Artifact, ArtifactStore
 from vyre.ports.backend import BackendServices
@@ -55,10 +56,16 @@ class CodeMaker(StoredCode):
         return self.tools.version() is not None
 
     def code(self, source: KernelSource, options: EmitOptions, steps: Steps) -> Code:
-        """Returns the best stored code of ``source``, or that of light or quick effort, compiled now.
+        """Returns the code of a loaded bundle, the best stored code of ``source``, or that of light or quick effort,
+        compiled now.
 
-        Raises the errors of the emitter and of the compiler; no failure of the store is an error.
+        Raises ``MalformedBundle``, and the errors of the emitter and of the compiler; no failure of the store is an
+        error.
         """
+        bundled = choose(source, options, self.tools.features)
+        if bundled is not None:
+            self._counters.stored_loads += 1
+            return Code(bundled.artifact.code, layout_in(bundled, decode_layout))
         store = self._store if self._opened else self._open()
         if store is None:
             steps.missed = ""
@@ -103,6 +110,9 @@ class CodeMaker(StoredCode):
             try:
                 image = self.tools.compile(emitted.text, self.tools.features, effort)
             except BackendUnavailable as error:
+                refused = refusals(source, options, self.tools.features)
+                if refused:
+                    raise UnusableBundle(device=f"`cpu` ({self.tools.features.text})", refused=refused) from error
                 name = source.program.name or "unnamed"
                 error.add_note(f"`{name}` is not among the kernels that are stored, which run without the compiler.")
                 raise

@@ -1,4 +1,4 @@
-"""Which code of a bundle runs on a device, and why other code cannot.
+"""Which code of the loaded bundles runs on a device, and why other code cannot.
 
 PTX text runs on its own capability and every higher one.  A target with the suffix ``a`` (architecture-specific) runs
 on that capability only, one with ``f`` (family) on its major with a minor not below its own.  Machine code runs on the
@@ -8,87 +8,91 @@ made by toolkits of its major or an older one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final
 
-from vyre.adapters.cuda.aot.build import Build, Member, MemberKind, parse_target
 from vyre.adapters.cuda.decisions.ptx_target import highest_version
+from vyre.adapters.cuda.ptx.options import EmitOptions
+from vyre.adapters.cuda.runtime.artifact_keys import interface_names, policy_facts
 from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts
-from vyre.domain.errors import UnusableBundle
-from vyre.ports.bundles import Bundle
+from vyre.adapters.kernel_source import KernelSource
+from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
+from vyre.domain.identity import program_digest
+from vyre.ports.bundles import BundledCode, bundled_code
+
+_TARGET: Final = re.compile(r"sm_([1-9][0-9]{1,2})([af]?)")
+_VERSION: Final = re.compile(rb"\.version ([1-9][0-9]?)\.([0-9])\n")
+_TOOLKIT: Final = re.compile(r"([1-9][0-9]?)\.[0-9]+")
+_ALIKE: Final = ("native_grid_sync", "folded", "mailbox", "pointer_table")
+"""The options that code and launch must agree on, beside the switches."""
+_INLINED: Final = "switches.inline_uniforms"
 
 
-class Chosen(NamedTuple):
-    """The member that runs, and the build that contains it."""
+def choose(
+    source: KernelSource, options: EmitOptions, facts: CudaDeviceFacts, *, machine_code: bool
+) -> BundledCode | None:
+    """Returns the code for a launch of ``source`` on a device: machine code before text, then the highest target.
 
-    build: Build
-    member: Member
-
-
-def choose(bundle: Bundle, facts: CudaDeviceFacts, *, machine_code: bool) -> Chosen:
-    """Returns the member that runs on a device: machine code before text, then the highest target.
-
-    ``machine_code`` tells whether the driver accepts machine code.  Raises ``UnusableBundle`` with every member and the
-    reasons against it.
+    ``machine_code`` tells whether the driver accepts machine code.  None where nothing fits.
     """
-    usable: list[tuple[tuple[bool, int, str], Chosen]] = []
-    refused: list[tuple[str, str]] = []
-    for build in bundle.builds:
-        if not isinstance(build, Build):
-            refused += [(name, "it is code of another kind of device") for name in build.member_names]
-            continue
-        for member in build.members:
-            reasons = list(_reasons(build, member, facts, machine_code))
-            if reasons:
-                refused.append((build.name_of(member), ", ".join(reasons)))
-            else:
-                number, suffix = parse_target(build.target)
-                usable.append(((member.kind is MemberKind.CUBIN, number, suffix), Chosen(build, member)))
-    if not usable:
-        device = f"{facts.name} (sm_{facts.target}, driver of CUDA {_cuda(facts)[0]}.{_cuda(facts)[1]})"
-        raise UnusableBundle(device=device, refused=tuple(refused))
-    return max(usable, key=lambda ranked: ranked[0])[1]
+    fitting = [
+        code
+        for code in bundled_code(program_digest(source.program))
+        if _serves(code.key, source, options) and not any(reasons(code, facts, machine_code=machine_code))
+    ]
+    return max(fitting, key=_rank, default=None)
 
 
-def _reasons(build: Build, member: Member, facts: CudaDeviceFacts, machine_code: bool) -> Iterator[str]:
-    number, suffix = parse_target(build.target)
+def _rank(code: BundledCode) -> tuple[bool, int, str, int]:
+    number, suffix = _parsed(code) or (0, "")
+    return code.key.kind is ArtifactKind.CUBIN, number, suffix, len(dict(code.key.policy)["assume"])
+
+
+def _parsed(code: BundledCode) -> tuple[int, str] | None:
+    match = _TARGET.fullmatch(code.target)
+    return None if match is None else (int(match[1]), match[2])
+
+
+def _serves(key: ArtifactKey, source: KernelSource, options: EmitOptions) -> bool:
+    """Returns whether code under a key does what a launch asks for, wherever it runs."""
+    if key.kind not in (ArtifactKind.PTX, ArtifactKind.CUBIN) or key.spec != source.constants:
+        return False
+    if key.workgroup != source.sized.workgroup_size or key.interface != interface_names(source.sized):
+        return False
+    has, wanted = dict(key.policy), dict(policy_facts(options))
+    alike = (*_ALIKE, *(name for name in wanted if name.startswith("switches.") and name != _INLINED))
+    return (
+        all(has.get(name) == wanted[name] for name in alike)
+        and set(has["assume"].split(",")) - {""} <= set(wanted["assume"].split(","))
+        and int(has["parameter_limit"]) <= options.parameter_limit
+        and (wanted[_INLINED] == "true" or has[_INLINED] == "false")
+    )
+
+
+def reasons(code: BundledCode, facts: CudaDeviceFacts, *, machine_code: bool) -> Iterator[str]:
+    """Yields the reasons why code cannot run on a device."""
+    parsed = _parsed(code)
+    if parsed is None or code.key.kind is ArtifactKind.OBJECT:
+        yield "it is code of another kind of device"
+        return
+    (number, suffix), is_text = parsed, code.key.kind is ArtifactKind.PTX
     same_major, higher = number // 10 == facts.target // 10, facts.target >= number
     if suffix == "a":
         if facts.target != number:
             yield f"it is specific to sm_{number}"
-    elif member.kind is MemberKind.CUBIN or suffix == "f":
+    elif not is_text or suffix == "f":
         if not (same_major and higher):
             yield f"it runs on capability {number // 10}.{number % 10} and higher minors of {number // 10} only"
     elif not higher:
         yield f"it needs sm_{number} or higher"
-    yield from _driver_reasons(member, facts, machine_code)
-    yield from _lacks(build, facts)
-
-
-def _driver_reasons(member: Member, facts: CudaDeviceFacts, machine_code: bool) -> Iterator[str]:
-    version = f"{member.version[0]}.{member.version[1]}"
-    if member.kind is MemberKind.PTX:
-        if member.version > highest_version(facts.driver_version):
-            yield f"the driver does not read PTX {version}"
+    if is_text:
+        match = _VERSION.match(code.artifact.code)
+        if match is None or (int(match[1]), int(match[2])) > highest_version(facts.driver_version):
+            yield "the driver does not read this version of PTX"
     elif not machine_code:
         yield "this driver runs no machine code"
-    elif member.version[0] > _cuda(facts)[0]:
-        yield f"the driver is older than the toolkit of CUDA {version} that made it"
-
-
-def _lacks(build: Build, facts: CudaDeviceFacts) -> Iterator[str]:
-    """Yields the needs of the kernels that the device does not meet."""
-    (x, y, z), shared, parameters, cooperative = build.needs
-    for lacking, what in (
-        (x * y * z > facts.max_threads_per_block, f"{x * y * z} lanes in a workgroup"),
-        (x > facts.max_block[0] or y > facts.max_block[1] or z > facts.max_block[2], f"a workgroup of {x, y, z}"),
-        (shared > facts.envelope.shared_memory_per_block_bytes, f"{shared} bytes of workgroup memory"),
-        (parameters > facts.parameter_limit, f"{parameters} bytes of parameters"),
-        (cooperative and not facts.cooperative_launch, "cooperative launches"),
-    ):
-        if lacking:
-            yield f"it needs {what}"
-
-
-def _cuda(facts: CudaDeviceFacts) -> tuple[int, int]:
-    return facts.driver_version // 1000, facts.driver_version % 1000 // 10
+    else:
+        toolkit = _TOOLKIT.fullmatch(code.key.tool)
+        if toolkit is None or int(toolkit[1]) > facts.driver_version // 1000:
+            yield "the driver is older than the toolkit that made it"

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from vyre.adapters.cuda.aot.build import Build, Member, MemberKind
-from vyre.adapters.cuda.assembler import Assembler, AssemblyFailed, assemble, newest_assembler
+from vyre.adapters.cuda.assembler import Assembler, AssemblyFailed, assemble
 from vyre.adapters.cuda.decisions.ptx_target import BASE_VERSIONS, sm_number
 from vyre.adapters.cuda.ptx.emit import emit
-from vyre.adapters.cuda.ptx.options import EmitOptions
+from vyre.adapters.cuda.ptx.module_form import to_artifact
+from vyre.adapters.cuda.ptx.options import ALL_ON, EmitOptions
 from vyre.adapters.cuda.runtime.arena import ARENA_FACTS
+from vyre.adapters.cuda.runtime.artifact_keys import ptx_keys
+from vyre.adapters.kernel_source import KernelSource
+from vyre.adapters.optimizing import passes_for, prepared
+from vyre.domain.artifact_key import ArtifactKind
+from vyre.domain.device import EngineKind
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import KernelCompileFailed
-from vyre.domain.grid_sync import has_grid_loops
+from vyre.domain.grid_sync import has_grid_barriers, has_grid_loops
 from vyre.domain.ir.program import Program
-from vyre.domain.specialization import spec_literals
-from vyre.ports.bundles import AotEmitter, AotTargetId, OwnEmitters
+from vyre.ports.artifact_store import Artifact
+from vyre.ports.bundles import AotEmitter, AotTargetId, Build, BundledCode
 
 NO_ASSEMBLER: Final = "no ptxas was found"
-
-
-def own_emitters(*, machine_code: bool) -> OwnEmitters:
-    """Returns the emitters of this installation; with ``machine_code`` they use the installed assembler, if there is
-    one.
-    """
-    assembler = newest_assembler() if machine_code else None
-    return OwnEmitters(cuda_emitters(assembler), NO_ASSEMBLER if machine_code and assembler is None else "")
 
 
 def cuda_emitters(assembler: Assembler | None) -> tuple[AotEmitter, ...]:
@@ -38,24 +36,38 @@ def cuda_emitters(assembler: Assembler | None) -> tuple[AotEmitter, ...]:
     return tuple(AotEmitter(target, partial(emit_cuda, target, assembler)) for target in targets)
 
 
-def emit_cuda(target: str, assembler: Assembler | None, program: Program, config: DispatchConfig) -> Build:
-    """Returns a build with PTX for ``target`` and, if there is an ``assembler``, machine code.
+def emit_cuda(target: AotTargetId, assembler: Assembler | None, program: Program, config: DispatchConfig) -> Build:
+    """Returns PTX for ``target`` and, if there is an ``assembler``, machine code.
 
-    Grid barriers are split into kernels, which run on every device and at every grid; but a program with a grid loop is
-    one cooperative kernel, whose workgroups must all be resident, because a bundle looks at nothing between kernels.
-    Parameters stay within the size that every driver accepts.  Raises the errors of the emitter, and
-    ``KernelCompileFailed`` with the assembler's log.
+    There is code for arrays that a dispatch copies, and for resident arrays of which nothing is known.  Grid barriers
+    are split into kernels, which run on every device and at every grid, and there is one cooperative kernel too; a
+    program with a grid loop has that kernel alone.  Parameters stay within the size that every driver accepts.  Raises
+    the errors of the emitter, and ``KernelCompileFailed`` with the assembler's log.
     """
-    if config.workgroup is not None:
-        program = replace(program, workgroup_size=config.workgroup)
-    options = EmitOptions(target=sm_number(target), assume=ARENA_FACTS, native_grid_sync=has_grid_loops(program))
-    module = emit(program, options, spec_literals(program, config.spec))
-    major, minor = map(int, module.version.split("."))
-    members = [Member(MemberKind.PTX, (major, minor), module.ptx.encode())]
-    if assembler is not None:
-        try:
-            cubin, _ = assemble(assembler, module.ptx, target)
-        except AssemblyFailed as error:
-            raise KernelCompileFailed(backend=target, compiler_log=str(error)) from None
-        members.append(Member(MemberKind.CUBIN, assembler.version, cubin))
-    return Build(module.target, module.kernels, tuple(members))
+    source = KernelSource.of(program, config.spec, config.workgroup)
+    passes = passes_for(source.sized, config, EngineKind.DEVICE, True, None)
+    codes: list[BundledCode] = []
+    for options in _variants(program, EmitOptions(target=sm_number(target), passes=passes)):
+        module = emit(prepared(source, passes), options, source.literals)
+        key = ptx_keys(options).key(source.program, source.spec, source.sized.workgroup_size)
+        text = to_artifact(module)
+        codes.append(BundledCode(target, key, text))
+        if assembler is not None:
+            try:
+                cubin, _ = assemble(assembler, module.ptx, target)
+            except AssemblyFailed as error:
+                raise KernelCompileFailed(backend=target, compiler_log=str(error)) from None
+            assembled = replace(key, kind=ArtifactKind.CUBIN, tool="{}.{}".format(*assembler.version))
+            codes.append(BundledCode(target, assembled, Artifact(text.metadata, cubin)))
+    if assembler is None:
+        return Build(tuple(codes), "PTX only")
+    major, minor = assembler.version
+    return Build(tuple(codes), f"machine code by ptxas of CUDA {major}.{minor}", assembler.version)
+
+
+def _variants(program: Program, options: EmitOptions) -> Iterator[EmitOptions]:
+    resident = replace(options, switches=replace(ALL_ON, inline_uniforms=False))
+    for each in (replace(options, assume=ARENA_FACTS), resident):
+        yield each
+        if has_grid_barriers(program) and not has_grid_loops(program):
+            yield replace(each, native_grid_sync=False)

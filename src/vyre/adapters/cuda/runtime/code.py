@@ -1,8 +1,9 @@
 """From a program to code that the driver loads: read from the artifact store, or emitted and stored.
 
-The cheapest source is used: stored machine code, else stored PTX, else PTX emitted now.  If a tool is available that
-makes machine code, text is assembled and the result is stored too; otherwise the driver assembles it, and keeps the
-result in a cache of its own.  Without a store no tool is used, because neither would pay for itself.
+The cheapest source is used: code in a loaded bundle, else stored machine code, else stored PTX, else PTX emitted now.
+If a tool is available that makes machine code, text is assembled and the result is stored too; otherwise the driver
+assembles it, and keeps the result in a cache of its own.  Without a store no tool is used, because neither would pay
+for itself.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
+from vyre.adapters.cuda.aot.choice import choose
+from vyre.adapters.cuda.aot.layouts import checked_kernels
 from vyre.adapters.cuda.assembler import AssemblyFailed
 from vyre.adapters.cuda.code_tools import CodeTool
 from vyre.adapters.cuda.ptx.kernel import EmittedKernel, EmittedModule
@@ -21,9 +24,11 @@ from vyre.adapters.cuda.runtime.artifact_keys import cubin_keys, ptx_keys
 from vyre.adapters.cuda.runtime.device import CudaDevice
 from vyre.adapters.cuda.runtime.loaded import SiteFinder
 from vyre.adapters.cuda.runtime.modules import text_image
-from vyre.adapters.host.stored_code import KeyMakers, StoredCode
+from vyre.adapters.cuda.seam import JitOptions
+from vyre.adapters.host.stored_code import KeyMakers, StoredCode, layout_in
 from vyre.adapters.kernel_source import KernelSource, Steps
 from vyre.adapters.optimizing import prepared
+from vyre.domain.artifact_key import ArtifactKind
 from vyre.domain.errors import MalformedWire
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
@@ -67,13 +72,18 @@ class CodeMaker(StoredCode):
         self._find_tool = find_tool
         self._locate = locate
         self._tool: CodeTool | None = None
+        self._takes_machine_code = find_tool is not None
         self._ptx_keys: KeyMakers[EmitOptions] = KeyMakers()
         self._cubin_keys: KeyMakers[EmitOptions] = KeyMakers()
 
     def code(self, source: KernelSource, options: EmitOptions, steps: Steps) -> Code:
-        """Returns the code of ``source``.  Raises the errors of the emitter; no failure of the store or the tool is an
-        error.
+        """Returns the code of ``source``: that of a loaded bundle, or stored, or made now.
+
+        Raises ``MalformedBundle`` and the errors of the emitter; no failure of the store or the tool is an error.
         """
+        bundled = self._bundled(source, options)
+        if bundled is not None:
+            return bundled
         store = self._store if self._opened else self._open()
         if store is None:
             steps.missed = ""
@@ -87,7 +97,7 @@ class CodeMaker(StoredCode):
 
         From now on this maker makes text only.
         """
-        self._tool = None
+        self._tool, self._takes_machine_code = None, False
         self._warn("vyre.compile.machine_code_refused", problem=problem)
         return self.code(source, options, steps)
 
@@ -100,6 +110,17 @@ class CodeMaker(StoredCode):
     @staticmethod
     def _located(locate: Locator, source: KernelSource, options: EmitOptions) -> Mapping[str, KernelSites]:
         return locate(prepared(source, options.passes), options, source.literals)
+
+    def _bundled(self, source: KernelSource, options: EmitOptions) -> Code | None:
+        """Returns the code in a loaded bundle; machine code only for a driver that compiles as it does by itself."""
+        machine_code = self._takes_machine_code and self._device.options.jit == JitOptions()
+        code = choose(source, options, self._device.facts, machine_code=machine_code)
+        if code is None:
+            return None
+        kernels = layout_in(code, lambda data: checked_kernels(data, source.sized))
+        if code.key.kind is ArtifactKind.CUBIN:
+            return Code(code.artifact.code, kernels, text=False)
+        return _text(layout_in(code, lambda _: from_artifact(code.artifact)))
 
     # ---- machine code
     def _machine_code(

@@ -685,7 +685,7 @@ NOT_CALLED: Final = {
     "SpecializationReport", "Tuned", "TuningReport",
     "BoundResidentLaunch", "DataRace", "Explanation", "Explanation.at", "InvalidationReport", "KnownCosts",
     "LanePlace", "LanePlace.of", "LaunchCosts", "LaunchCosts.kernel", "RacingAccess", "SelectionReport",
-    "OptimizedProgram", "WrittenBundle", "EvidenceBundle", "EvidenceBundle.bytes_of", "EvidenceReplay",
+    "OptimizedProgram", "LoadedBundle", "WrittenBundle", "EvidenceBundle", "EvidenceBundle.bytes_of", "EvidenceReplay",
     "Missing", "ShadowReport", "ShadowState", "ShadowState.settle", "ShadowState.wait",
     # records of dialects, which the registry checks, and tests of their own beside it
     "StoredProgram",

@@ -51,7 +51,7 @@ class GroupIds:
             f"  {counter} = phi i64 [ {start}, %{entered} ], [ %group.next.{axis}, %group.latch ]"
             for axis, (counter, _), start in axes
         )
-        head.extend(f"  {found} = trunc i64 {counter} to i32" for _, (counter, found), _ in axes)
+        head.extend(f"  {low} = trunc i64 {counter} to i32" for _, (counter, low), _ in axes)
         carry = "1"
         for place, (axis, (counter, _), _) in enumerate(axes):
             if place == 2:

@@ -84,26 +84,26 @@ class Phases:
 
     def own(self, stmt: ir.Stmt) -> Accesses:
         """Returns the phases of the statement itself, those of its expressions left out."""
-        found = Accesses()
+        touched = Accesses()
         match stmt:
             case ir.Store(buffer):
-                self._touch(found, buffer, writes=True)
+                self._touch(touched, buffer, writes=True)
             case ir.AsyncLoad() | ir.AsyncStore():
-                self._touch(found, stmt.source, writes=False)
+                self._touch(touched, stmt.source, writes=False)
             case ir.AsyncWait(tag):
                 for copy in self._copies.get(tag, ()):
-                    self._touch(found, copy.source, writes=False)
-                    self._touch(found, copy.destination, writes=True)
-        return found
+                    self._touch(touched, copy.source, writes=False)
+                    self._touch(touched, copy.destination, writes=True)
+        return touched
 
     def read(self, roots: Iterable[ir.Expr]) -> Accesses:
         """Returns the phases of expressions; what is shared counts at every use."""
-        found, known = Accesses(), dict[int, Accesses]()
+        touched, known = Accesses(), dict[int, Accesses]()
         for root in roots:
             for expr in operands_first(root, known):
                 known[id(expr)] = self._node(expr, known)
-            found.add(known[id(root)])
-        return found
+            touched.add(known[id(root)])
+        return touched
 
     def ends_lanes(self, stmt: ir.Stmt) -> bool:
         """Returns whether lanes may end in a statement."""
@@ -114,29 +114,29 @@ class Phases:
         return any(id(stmt) in self._ended or id(stmt) in self._left for stmt in body)
 
     def _node(self, expr: ir.Expr, known: dict[int, Accesses]) -> Accesses:
-        found = Accesses()
+        touched = Accesses()
         for child in ir.children(expr):
-            found.add(known[id(child)])
+            touched.add(known[id(child)])
         if isinstance(expr, ir.Load | ir.Atomic):
-            self._touch(found, expr.buffer, writes=isinstance(expr, ir.Atomic))
-        return found
+            self._touch(touched, expr.buffer, writes=isinstance(expr, ir.Atomic))
+        return touched
 
-    def _touch(self, found: Accesses, buffer: str, *, writes: bool) -> None:
+    def _touch(self, touched: Accesses, buffer: str, *, writes: bool) -> None:
         if buffer in self._written:
-            found.touch(buffer, writes=writes)
+            touched.touch(buffer, writes=writes)
 
     def _collect(self, stmt: ir.Stmt, *, counting: bool) -> None:
-        found = self.own(stmt)
-        found.add(self.read(ir.operands(stmt)))
+        touched = self.own(stmt)
+        touched.add(self.read(ir.operands(stmt)))
         is_loop = isinstance(stmt, ir.Loop)
         ends = isinstance(stmt, ir.Return | ir.Trap) or (is_loop and counting)
         leaves = isinstance(stmt, ir.Break | ir.Continue)
         for body in ir.bodies(stmt):
             for inner in body:
-                found.add(self._of[id(inner)], _MANY if is_loop else 1)
+                touched.add(self._of[id(inner)], _MANY if is_loop else 1)
                 ends = ends or id(inner) in self._ended
                 leaves = leaves or (not is_loop and id(inner) in self._left)
-        self._of[id(stmt)] = found
+        self._of[id(stmt)] = touched
         if ends:
             self._ended.add(id(stmt))
         if leaves:
@@ -249,17 +249,17 @@ class _Splitter:
                     inner = new(old)  # type: ignore[arg-type]
                     if inner is not old:
                         changed[field] = inner
-            made = _changed(expr, changed) if changed else expr
+            rewritten = _changed(expr, changed) if changed else expr
             if isinstance(expr, ir.Atomic):
                 known.clear()
                 atomics += 1
             if isinstance(expr, ir.Load | ir.Atomic) and expr.buffer in apart and not is_root:
                 name = self._name()
-                locals_.append(ir.Let(name, made, loc=stmt.loc))
-                made = ir.Var(name)
+                locals_.append(ir.Let(name, rewritten, loc=stmt.loc))
+                rewritten = ir.Var(name)
             if atomics == earlier:
-                known[id(expr)] = made
-            return made
+                known[id(expr)] = rewritten
+            return rewritten
 
         keeps_root = isinstance(stmt, ir.Let | ir.Assign)
         return locals_, tuple(new(root, is_root=keeps_root) for root in roots)

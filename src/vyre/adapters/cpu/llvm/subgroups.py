@@ -133,9 +133,9 @@ def shuffle(k: Kernel, value: Value, lane: Value) -> Value:
     if lane.is_uniform:
         inside = w.pure(f"icmp ult i32 {{}}, {k.lanes}", lane.operand)
         index = w.pure(f"and i32 {{}}, {k.lanes - 1}", lane.operand)
-        found = w.pure(f"extractelement {vector} {{}}, i32 {{}}", operand, index)
+        other_lane = w.pure(f"extractelement {vector} {{}}, i32 {{}}", operand, index)
         zero = "0.0" if value.dtype.is_float else "0"
-        return k.uniform(value.dtype, w.pure(f"select i1 {{}}, {element} {{}}, {element} {zero}", inside, found))
+        return k.uniform(value.dtype, w.pure(f"select i1 {{}}, {element} {{}}, {element} {zero}", inside, other_lane))
     chosen = k.vector(lane)
     inside = w.pure(f"icmp ult {indices} {{}}, splat (i32 {k.lanes})", chosen)
     place = w.at_entry(f"alloca {vector}, align 64")

@@ -46,8 +46,8 @@ class WordMasks:
 
     def load(self, place: str) -> str:
         """Returns the mask in such memory."""
-        found = self._w.here(f"load {self.place}, ptr {place}")
-        return self._named(found) if self.wanted else found
+        mask = self._w.here(f"load {self.place}, ptr {place}")
+        return self._named(mask) if self.wanted else mask
 
     def store(self, mask: str, place: str) -> None:
         """Keeps a mask in such memory."""
@@ -68,36 +68,36 @@ class WordMasks:
         """Returns a mask with the same lanes, which has words where the current loop keeps masks as words."""
         if not self.wanted or not self.loops or mask in self._known or not mask.startswith("%"):
             return mask
-        found = self._named(self._of(mask))
+        words = self._named(self._of(mask))
         for masks in (self._having, self._lacking):
             if mask in masks:
-                masks.add(found)
-        return found
+                masks.add(words)
+        return words
 
     def combined(self, op: str, one: str, other: str) -> str:
         """Returns ``and``, ``or`` or ``xor`` of two masks; it has words if both have."""
         a, b = self._known.get(one), self._known.get(other)
         if a is None or b is None:
-            found = self._w.pure(f"{op} {self._mask} {{}}, {{}}", one, other)
+            combined = self._w.pure(f"{op} {self._mask} {{}}, {{}}", one, other)
         else:
-            found = self._named(self._w.pure(f"{op} {self._words} {{}}, {{}}", a, b))
+            combined = self._named(self._w.pure(f"{op} {self._words} {{}}, {{}}", a, b))
         kept = {"and": self._lacking, "or": self._having}.get(op)
         if kept is not None and (one in kept or other in kept):
-            kept.add(found)
-        return found
+            kept.add(combined)
+        return combined
 
     def inverse(self, mask: str) -> str:
         """Returns the mask of the other lanes."""
         words = self._known.get(mask)
         if words is None:
-            found = self._w.pure(f"xor {self._mask} {{}}, {self._all}", mask)
+            inverse = self._w.pure(f"xor {self._mask} {{}}, {self._all}", mask)
         else:
-            found = self._named(self._w.pure(f"xor {self._words} {{}}, splat (i32 -1)", words))
+            inverse = self._named(self._w.pure(f"xor {self._words} {{}}, splat (i32 -1)", words))
         if mask in self._having:
-            self._lacking.add(found)
+            self._lacking.add(inverse)
         if mask in self._lacking:
-            self._having.add(found)
-        return found
+            self._having.add(inverse)
+        return inverse
 
     def any(self, mask: str) -> str:
         """Returns an i1 that is true if a lane is active."""
@@ -121,9 +121,9 @@ class WordMasks:
 
     def _of(self, mask: str) -> str:
         """Returns the words of a mask."""
-        found = self._known.get(mask)
-        if found is not None:
-            return found
+        words = self._known.get(mask)
+        if words is not None:
+            return words
         floats = f"<{self._lanes} x float>"
         extended = self._w.pure(f"sext {self._mask} {{}} to {self._words}", mask)
         plain = self._w.pure(f"bitcast {self._words} {{}} to {floats}", extended)

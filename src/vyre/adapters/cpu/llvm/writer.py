@@ -70,9 +70,9 @@ class Writer:
         be that of an equal instruction, and the instruction may stand before the loops around the current place.
         """
         text = form.format(*operands)
-        found = self._known.get(text)
-        if found is not None:
-            return found
+        earlier = self._known.get(text)
+        if earlier is not None:
+            return earlier
         levels = self._levels
         level = 0
         for operand in operands:

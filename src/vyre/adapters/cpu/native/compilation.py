@@ -131,8 +131,8 @@ def _llvm_lock() -> threading.RLock | None:
     """Returns the lock in which llvmlite calls LLVM; None where this version has another."""
     if "llvmlite.binding.ffi" not in sys.modules:
         return threading.RLock()  # nobody is inside
-    found = getattr(getattr(getattr(sys.modules["llvmlite.binding.ffi"], "lib", None), "_lock", None), "_lock", None)
-    return found if isinstance(found, type(_IMPORTING)) else None
+    lock = getattr(getattr(getattr(sys.modules["llvmlite.binding.ffi"], "lib", None), "_lock", None), "_lock", None)
+    return lock if isinstance(lock, type(_IMPORTING)) else None
 
 
 def _lose_llvm() -> None:

@@ -251,14 +251,14 @@ def decode_cpuid(cpuid: CpuId, xcr0: Callable[[], int]) -> tuple[str, ...]:
     saved = _SSE
     if leaves[1][2] >> _OSXSAVE & 1:
         saved = xcr0()
-    found = {
+    features = {
         name
         for name, place in _X86.items()
         if place.leaf in leaves
         and leaves[place.leaf][place.register] >> place.bit & 1
         and saved & place.saved == place.saved
     }
-    return _consistent(found)
+    return _consistent(features)
 
 
 def decode_maker(cpuid: CpuId, _: Callable[[], int]) -> str:
@@ -267,14 +267,14 @@ def decode_maker(cpuid: CpuId, _: Callable[[], int]) -> str:
     return struct.pack("<3I", registers[1], registers[3], registers[2]).decode("latin-1")
 
 
-def _consistent(found: set[str]) -> tuple[str, ...]:
-    """Returns ``found`` without features that lack one on which LLVM builds them, as in some virtual machines."""
+def _consistent(features: set[str]) -> tuple[str, ...]:
+    """Returns ``features`` without features that lack one on which LLVM builds them, as in some virtual machines."""
     for name, needs in _NEEDS.items():  # those that are needed come first
-        if not found.issuperset(needs):
-            found.discard(name)
-    if "avx512f" not in found:
-        found = {name for name in found if not name.startswith("avx512")}
-    return tuple(sorted(found))
+        if not features.issuperset(needs):
+            features.discard(name)
+    if "avx512f" not in features:
+        features = {name for name in features if not name.startswith("avx512")}
+    return tuple(sorted(features))
 
 
 _KERNEL_NAMES: Final[Mapping[str, str]] = {

@@ -84,14 +84,14 @@ def encode_linked(image: LinkedImage) -> bytes:
     code, constants, contents, words, exports = image
     parts = [bytes(contents[a:b]).rstrip(b"\0") for a, b in ((0, code), (code, constants), (constants, len(contents)))]
     sizes = map(len, parts)
-    found = [_HEAD.pack(MAGIC, code, constants, len(contents), *sizes, len(exports), len(words))]
-    for name, at in exports.items():
+    chunks = [_HEAD.pack(MAGIC, code, constants, len(contents), *sizes, len(exports), len(words))]
+    for name, offset in exports.items():
         text = name.encode()
-        found += (_EXPORT.pack(at, len(text)), text)
-    for at, value, name, optional in words:
+        chunks += (_EXPORT.pack(offset, len(text)), text)
+    for offset, value, name, optional in words:
         text = name.encode()
-        found += (_WORD.pack(at, value, optional, len(text)), text)
-    return b"".join((*found, *parts))
+        chunks += (_WORD.pack(offset, value, optional, len(text)), text)
+    return b"".join((*chunks, *parts))
 
 
 def load_linked(data: bytes, resolve: Resolver) -> Image:
@@ -103,31 +103,31 @@ def load_linked(data: bytes, resolve: Resolver) -> Image:
         _, code, constants, end, *sizes, export_count, word_count = _HEAD.unpack_from(data)
         if not 0 <= code <= constants <= end <= MOST_BYTES or not end or (code | constants | end) % PAGE_BYTES:
             raise UnusableObject("its parts are no pages")
-        at, exports = _HEAD.size, {}
+        position, exports = _HEAD.size, {}
         for _ in range(export_count):
-            offset, length = _EXPORT.unpack_from(data, at)
-            at += _EXPORT.size + length
-            exports[data[at - length : at].decode()] = offset
+            offset, length = _EXPORT.unpack_from(data, position)
+            position += _EXPORT.size + length
+            exports[data[position - length : position].decode()] = offset
             if offset > end:
                 raise UnusableObject("a function lies beyond its end")
         words = []
         for _ in range(word_count):
-            place, value, optional, length = _WORD.unpack_from(data, at)
-            at += _WORD.size + length
-            words.append(Word(place, value, data[at - length : at].decode(), optional))
+            place, value, optional, length = _WORD.unpack_from(data, position)
+            position += _WORD.size + length
+            words.append(Word(place, value, data[position - length : position].decode(), optional))
     except (StructError, UnicodeDecodeError) as error:
         raise UnusableObject(f"a record leaves the object ({error})") from None
     room = (code, constants - code, end - constants)
-    if at + sum(sizes) != len(data) or any(map(gt, sizes, room)):
+    if position + sum(sizes) != len(data) or any(map(gt, sizes, room)):
         raise UnusableObject("its parts have other sizes")
-    found = [(word.at, _address(word, resolve)) for word in words]
+    addresses = [(word.at, _address(word, resolve)) for word in words]
     pages = Pages(end)
     try:
         for start, size in zip((0, code, constants), sizes, strict=True):
             if size:
-                pages.write(start, data[at : at + size])
-            at += size
-        for (place, address), word in zip(found, words, strict=True):
+                pages.write(start, data[position : position + size])
+            position += size
+        for (place, address), word in zip(addresses, words, strict=True):
             base = 0 if word.name else pages.address
             pages.write(place, _ADDRESS.pack((base + address) % _ADDRESSES))
         pages.protect(0, code, Protection.EXECUTE)
@@ -145,7 +145,7 @@ def _address(word: Word, resolve: Resolver) -> int:
     """Returns the address for a word, or its distance from the beginning of the image if it has no name."""
     if not word.name:
         return word.value
-    found = resolve(word.name)
-    if found is None and not word.optional:
+    address = resolve(word.name)
+    if address is None and not word.optional:
         raise UnusableObject(f"it needs {word.name!r}, which neither the C library nor vyre offers")
-    return (found or 0) + word.value
+    return (address or 0) + word.value

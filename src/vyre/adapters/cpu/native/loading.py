@@ -100,13 +100,13 @@ def load_elf(data: bytes, symbols: Mapping[str, int] | None = None) -> LoadedCod
 
 @cache
 def _libraries() -> tuple[ctypes.CDLL, ...]:
-    found = [ctypes.CDLL(None)]
+    libraries = [ctypes.CDLL(None)]
     for name in _LIBRARIES:
         try:
-            found.append(ctypes.CDLL(name))
+            libraries.append(ctypes.CDLL(name))
         except OSError:  # another C library, in which these functions belong to the process
             continue
-    return tuple(found)
+    return tuple(libraries)
 
 
 @cache

@@ -89,10 +89,10 @@ class _Reserve(Unique):
     def _mapped(nbytes: int) -> tuple[int, int]:
         mapped = max(nbytes, RESERVED_BYTES)
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        found = _calls().mmap(None, mapped, Protection.WRITE, flags, -1, 0)
-        if found is None or found == _FAILED:
+        start = _calls().mmap(None, mapped, Protection.WRITE, flags, -1, 0)
+        if start is None or start == _FAILED:
             raise DeviceOutOfMemory(requested=nbytes)
-        return int(found), mapped
+        return int(start), mapped
 
 
 _RESERVE: Final = _Reserve()

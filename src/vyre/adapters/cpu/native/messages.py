@@ -100,7 +100,7 @@ def _read(stream: Reader, nbytes: int) -> bytes:
     return _all(stream.read(nbytes), nbytes)
 
 
-def _all(found: bytes, nbytes: int) -> bytes:
-    if len(found) != nbytes:
-        raise Broken(f"the stream ended after {len(found)} of {nbytes} bytes")
-    return found
+def _all(data: bytes, nbytes: int) -> bytes:
+    if len(data) != nbytes:
+        raise Broken(f"the stream ended after {len(data)} of {nbytes} bytes")
+    return data

@@ -27,7 +27,7 @@ def frame_bytes(address: int) -> int:
     if host().arch != X86_64:
         return 0
     code = ctypes.string_at(address, min(_LOOKED_AT, _PAGE - address % _PAGE))
-    at = code.find(_SUBTRACT_R11)
-    if at < 0 or at + 7 > len(code):
+    position = code.find(_SUBTRACT_R11)
+    if position < 0 or position + 7 > len(code):
         return 0
-    return int.from_bytes(code[at + 3 : at + 7], "little")
+    return int.from_bytes(code[position + 3 : position + 7], "little")

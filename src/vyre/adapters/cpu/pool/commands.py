@@ -144,14 +144,14 @@ def flat(commands: Iterable[Command], level: int = 0) -> list[Command]:
     A repeat in the result may be told from others only by its position.  Raises ``UnsupportedFeature`` beyond
     ``MOST_NESTED`` levels.
     """
-    found: list[Command] = []
+    listed: list[Command] = []
     for command in commands:
-        found.append(command)
+        listed.append(command)
         if isinstance(command, Repeat):
             if level == MOST_NESTED:
                 raise UnsupportedFeature(feature=f"more than {MOST_NESTED} loops within one another", backend="cpu")
-            found += flat(command.commands, level + 1)
-    return found
+            listed += flat(command.commands, level + 1)
+    return listed
 
 
 class CommandList:

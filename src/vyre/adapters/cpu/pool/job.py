@@ -128,8 +128,8 @@ class Job(PoolRecord):
     @property
     def stop_reason(self) -> StopReason | None:
         """Returns why the last run was stopped, or None."""
-        found = self._halves[at.Job.stop // 4]
-        return StopReason(found) if found else None
+        reason = self._halves[at.Job.stop // 4]
+        return StopReason(reason) if reason else None
 
     @property
     def handoff_ns(self) -> int | None:
@@ -151,8 +151,8 @@ class Job(PoolRecord):
 
         0 where no command was begun.
         """
-        found = self._words[at.Job.last // 8]
-        return (found - self.commands.address) // at.Command.BYTES if found else 0
+        address = self._words[at.Job.last // 8]
+        return (address - self.commands.address) // at.Command.BYTES if address else 0
 
     @property
     def trap(self) -> Trap | None:

@@ -171,8 +171,8 @@ def _read(path: Path) -> list[str]:
 
 
 def _quota_v2(folder: Path) -> int | None:
-    found = _read(folder / "cpu.max")
-    return _rounded(*found) if len(found) == 2 else None
+    words = _read(folder / "cpu.max")
+    return _rounded(*words) if len(words) == 2 else None
 
 
 def _quota_v1(folder: Path) -> int | None:

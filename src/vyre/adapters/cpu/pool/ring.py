@@ -287,11 +287,11 @@ class Ring(Unique):
 
     # ------------------------------------------------------------ details
     def _allocate(self, nbytes: int) -> int:
-        found: int = self._native.allocate(nbytes)
-        if not found:
+        address: int = self._native.allocate(nbytes)
+        if not address:
             raise DeviceOutOfMemory(requested=nbytes)
-        self._memory.append(found)
-        return found
+        self._memory.append(address)
+        return address
 
     def _free(self) -> None:
         while self._memory:

@@ -32,9 +32,9 @@ class AddressReader:
     def __call__(self, view: Any) -> int:
         """Returns the address of C-contiguous memory, read-only or not; 0 where it is empty."""
         _GET(view, self._at, _SIMPLE)
-        found = self._words[0]
+        address = self._words[0]
         _RELEASE(self._at)
-        return found
+        return address
 
 
 def writable_address(view: memoryview) -> int:

@@ -95,8 +95,8 @@ class _Bench:
         pipeline, _ = executor.pipeline(self._program, DEFAULT_CONFIG)
         self._launch = pipeline.launch((4,))
         self._loaded = pipeline.module_for(self._launch).loaded
-        held, self._address = allocate_aligned(4)
-        self._value = held.data
+        buffer, self._address = allocate_aligned(4)
+        self._value = buffer.data
         self._bound: list[BoundResidentStep] = []
         self._lists: dict[tuple[int, int], ResidentSequence] = {}
         self._arrays: dict[int, tuple[ResidentBuffer, memoryview]] = {}
@@ -158,10 +158,10 @@ class _Bench:
         return max(0, timing.wall_ns - (timing.device_ns or 0))
 
     def copy(self, size: int) -> int:
-        found = self._arrays.get(size)
-        if found is None:
-            found = self._arrays[size] = self._memory.allocate(size), memoryview(bytearray(size))
-        array, data = found
+        pair = self._arrays.get(size)
+        if pair is None:
+            pair = self._arrays[size] = self._memory.allocate(size), memoryview(bytearray(size))
+        array, data = pair
         started = self._now_ns()
         self._memory.upload((Upload(array, data),))
         return self._now_ns() - started
@@ -174,10 +174,10 @@ class _Bench:
         return self._now_ns() - started
 
     def traffic(self, size: int) -> int:
-        found = self._copies.get(size)
-        if found is None:
-            found = self._copies[size] = self._copy_list(max(1, size // 8))
-        sequence, copies = found
+        pair = self._copies.get(size)
+        if pair is None:
+            pair = self._copies[size] = self._copy_list(max(1, size // 8))
+        sequence, copies = pair
         return self._device_ns(sequence) // copies
 
     def _copy_list(self, count: int) -> tuple[ResidentSequence, int]:
@@ -220,11 +220,11 @@ class _Bench:
         return ResidentSequence(repeated=tuple(self._step() for _ in range(size)), repeat_count=rounds)
 
     def _list(self, size: int, rounds: int) -> ResidentSequence:
-        found = self._lists.get((size, rounds))
-        if found is None:
-            found = self._lists[size, rounds] = self._sequence(size, rounds)
-            self._run(found)
-        return found
+        sequence = self._lists.get((size, rounds))
+        if sequence is None:
+            sequence = self._lists[size, rounds] = self._sequence(size, rounds)
+            self._run(sequence)
+        return sequence
 
     def _run(self, sequence: ResidentSequence) -> DispatchTiming:
         return self._memory.run(sequence)

@@ -88,8 +88,8 @@ class CpuDevice(Unique):
     @property
     def pool(self) -> WorkerPool:
         """Returns the pool of worker threads.  Raises ``BackendUnavailable`` where its code cannot be had."""
-        found = self._pool
-        return self.open() if found is None else found
+        pool = self._pool
+        return self.open() if pool is None else pool
 
     def open(self) -> WorkerPool:
         """Finds the pool, unless that was done before, and returns it.

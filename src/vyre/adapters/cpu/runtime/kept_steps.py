@@ -94,31 +94,31 @@ class CpuKeptSteps(Unique):
     def run(self, part: int, times: int, /) -> StepsRan:
         """Implements ``KeptSteps.run``."""
         began = self._device.counters.now_ns()
-        found, before = self._parts[part], self._counts["submissions"]
-        ns, left = 0, times if found.prepared else 0
+        chosen, before = self._parts[part], self._counts["submissions"]
+        ns, left = 0, times if chosen.prepared else 0
         refuse_within(self._lock, "a sequence that keeps running")
         with self._lock, sealed:
             self._check()
-            if left and not found.is_current:
-                self._renew(found)
-            at_once = MOST_ROWS // max(1, len(found.prepared))
+            if left and not chosen.is_current:
+                self._renew(chosen)
+            at_once = MOST_ROWS // max(1, len(chosen.prepared))
             with self._turn, sealed:
                 while left:
                     rounds = min(left, at_once)
-                    ns += self._submitted(found, rounds)
+                    ns += self._submitted(chosen, rounds)
                     left -= rounds
-        if len(found.prepared) == 1 and times:
-            step = found.prepared[0]
+        if len(chosen.prepared) == 1 and times:
+            step = chosen.prepared[0]
             step.pipeline.learn(step.shape, ns // times, times)
         timing = DispatchTiming(self._device.counters.now_ns() - began, ns, launches=0)
         return StepsRan(timing, self._counts["submissions"] - before)
 
     def counters(self) -> Mapping[str, int]:
         """Implements ``KeptSteps.counters``."""
-        found, ring = dict(self._counts), self._ring
+        counts, ring = dict(self._counts), self._ring
         if ring is not None:
-            _add(found, ring.counts)
-        return found
+            _add(counts, ring.counts)
+        return counts
 
     def close(self) -> None:
         """Implements ``KeptSteps.close``; a run that is under way in another thread is stopped."""
@@ -247,10 +247,10 @@ class CpuPersistentSteps:
         for step in (step for waves in parts for wave in waves for step in wave):
             if id(step) not in known:
                 known[id(step)] = self._memory.prepare_step(step, copy=True)
-        made = [
+        kept_parts = [
             ([known[id(step)] for wave in waves for step in wave], [len(wave) for wave in waves]) for waves in parts
         ]
-        kept = CpuKeptSteps(self, self._device, made)
+        kept = CpuKeptSteps(self, self._device, kept_parts)
         self._device.opened_engine(kept)
         return kept
 

@@ -71,9 +71,9 @@ class MemoryPool:
         else:
             block.data[:nbytes] = 0
         part: memoryview = memoryview(block.data)[:nbytes]  # type: ignore[arg-type]  # ndarray has __buffer__ from 3.12
-        found = np.frombuffer(part, np.uint8)  # the views of an array over a memoryview have that array as their base
-        finalize(found, self._returned.append, block).atexit = False
-        return found, block.address
+        array = np.frombuffer(part, np.uint8)  # the views of an array over a memoryview have that array as their base
+        finalize(array, self._returned.append, block).atexit = False
+        return array, block.address
 
     def trim(self) -> None:
         """Gives up all idle blocks."""

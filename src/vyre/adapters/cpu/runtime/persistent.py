@@ -155,10 +155,10 @@ class CpuEngine(Unique):
         try:
             return self._free.pop()
         except IndexError:
-            made = self._memories.made(max(1, min(len(self._all), _BLOCK_BYTES // self._memories.stride)))
-        self._all.update(made)
-        self._free.extend(made[1:])
-        return made[0]
+            block = self._memories.made(max(1, min(len(self._all), _BLOCK_BYTES // self._memories.stride)))
+        self._all.update(block)
+        self._free.extend(block[1:])
+        return block[0]
 
     def give_back(self, memory: JobMemory, /) -> None:
         """Implements ``PersistentEngine.give_back``."""
@@ -168,8 +168,8 @@ class CpuEngine(Unique):
     def take_back(self, memory: JobMemory, /) -> None:
         """Implements ``PersistentEngine.take_back``."""
         assert isinstance(memory, RingMemory)
-        for number, held in entries_of(self._jobs):
-            if held is memory:
+        for number, job_memory in entries_of(self._jobs):
+            if job_memory is memory:
                 self.forget(number << ROW_BITS)
                 return
         self._keep_while_under_way(memory)
@@ -288,10 +288,10 @@ class CpuEngine(Unique):
                 self._await(ticket, timeout, None)
         words = memory.words
         if words[STATE] != _COMPLETED:
-            found = read_status(words[:], STATE)
-            if found is None:  # another thread has forgotten the ticket meanwhile
+            status = read_status(words[:], STATE)
+            if status is None:  # another thread has forgotten the ticket meanwhile
                 raise _forgotten()
-            raise self._error(found)
+            raise self._error(status)
         elapsed = words[ELAPSED]
         self._jobs_seen += 1
         self._ns_seen += elapsed
@@ -527,9 +527,9 @@ class CpuEngine(Unique):
             self._pool.await_begin()
 
     def _unfit(self, inputs: Sequence[HostBytes]) -> InvalidInput:
-        found = tuple(view.nbytes for view in inputs)
+        lengths = tuple(view.nbytes for view in inputs)
         return InvalidInput(
-            f"inputs of {found} bytes for a persistent engine of inputs of {self._input_nbytes} bytes",
+            f"inputs of {lengths} bytes for a persistent engine of inputs of {self._input_nbytes} bytes",
             fix="open an engine for these lengths.",
         )
 
@@ -594,9 +594,9 @@ def _forgotten() -> InvalidResource:
 
 def _status_of(batch: _Batch, row: int) -> RowStatus:
     words = batch.status[row * at.Status.BYTES : (row + 1) * at.Status.BYTES].view("<i8").tolist()
-    found = read_status(words)
-    assert found is not None
-    return found
+    status = read_status(words)
+    assert status is not None
+    return status
 
 
 def _descriptors() -> tuple[int, ...]:

@@ -148,8 +148,8 @@ class CpuPipeline:
 
     def is_prepared(self, input_nbytes: tuple[int, ...], /) -> bool:
         """Returns whether a slot is ready for a dispatch of inputs of these lengths."""
-        found = self._shapes.get(input_nbytes)
-        return found is not None and bool(found.idle)
+        shape = self._shapes.get(input_nbytes)
+        return shape is not None and bool(shape.idle)
 
     def prepare(self, input_nbytes: tuple[int, ...], /) -> None:
         """Resolves the shape and makes a slot ready; launches nothing."""
@@ -185,9 +185,9 @@ class CpuPipeline:
 
     def shape(self, input_nbytes: tuple[int, ...]) -> Shape:
         """Returns the shape for inputs of these lengths.  Raises as ``launch_of`` does."""
-        found = self._shapes.get(input_nbytes)
-        if found is not None:
-            return found
+        known = self._shapes.get(input_nbytes)
+        if known is not None:
+            return known
         launch = self.launch(input_nbytes)
         module = self.module_for(launch)
         choice = self._place(module, launch, None, self._kernels.maker.decisions)
@@ -270,7 +270,7 @@ class CpuPipeline:
     def _place(self, module: KernelModule, launch: Launch, group_ns: int | None, sink: DecisionSink | None) -> Choice:
         """Returns the variant and the threads of a launch."""
         device = self._device
-        found = place(
+        placement = place(
             module,
             launch,
             threads=device.threads,
@@ -284,15 +284,15 @@ class CpuPipeline:
             self.program,
             self.plan,
             launch,
-            found.threads,
+            placement.threads,
             order_sensitive=self._ordered,
             sink=sink,
             hidden=self.kernels is not None,
         )
         if table is None:
-            return Choice(module, found)
+            return Choice(module, placement)
         options = self._sized_options(launch)._replace(exclusive=True)
-        return Choice(self._kernels.get(self._source, options), found._replace(table=table))
+        return Choice(self._kernels.get(self._source, options), placement._replace(table=table))
 
     def _explain(self, shape: Shape, sink: DecisionSink) -> None:
         """Takes the decisions by which the next run of ``shape`` goes again, on the same inputs, for ``sink``."""

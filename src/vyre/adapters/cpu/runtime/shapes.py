@@ -64,9 +64,9 @@ class Estimate:
             return False
         self.due = 2 * self.runs
         middle = each if self.runs < 4 else sorted((earlier, self._last_but_one, each))[1]
-        found, before = int(middle), self.group_ns
-        self.group_ns = found
-        return before is None or not before // 2 <= found <= 2 * before
+        median, before = int(middle), self.group_ns
+        self.group_ns = median
+        return before is None or not before // 2 <= median <= 2 * before
 
 
 def steps_at_most(module: KernelModule, launch: Launch, iterations: int, plan: KernelPlan | None = None) -> int | None:
@@ -143,8 +143,8 @@ def place(
         rounds=min(rounds, U32_MAX) if known else None,
         order_sensitive=order_sensitive,
     )
-    found = decide(sink, thread_plan, inputs)
-    return Placement(found.threads, found.grain)
+    decision = decide(sink, thread_plan, inputs)
+    return Placement(decision.threads, decision.grain)
 
 
 def private_buffers(

@@ -129,7 +129,7 @@ class HazardGraph:
     @property
     def edges(self) -> Iterator[tuple[int, int]]:
         """Pairs (before, after) of operations."""
-        return ((before, after) for after, befores in enumerate(self.predecessors) for before in befores)
+        return ((before, after) for after, operations in enumerate(self.predecessors) for before in operations)
 
     @property
     def label(self) -> str:
@@ -143,15 +143,15 @@ def hazard_graph(inputs: HazardInputs) -> HazardGraph:
     for operation, accesses in enumerate(inputs.operations):
         for access in accesses:
             by_resource[access.resource].append((operation, access))
-    befores: list[list[int]] = [[] for _ in inputs.operations]
+    predecessors: list[list[int]] = [[] for _ in inputs.operations]
     for members in by_resource.values():
         if len(members) > 1:
-            _order(members, befores)
-    return HazardGraph(tuple(tuple(sorted(set(before))) for before in befores))
+            _order(members, predecessors)
+    return HazardGraph(tuple(tuple(sorted(set(before))) for before in predecessors))
 
 
-def _order(members: list[tuple[int, Access]], befores: list[list[int]]) -> None:
-    """Adds the edges of one resource to ``befores``; bit k of a mask stands for the k-th member."""
+def _order(members: list[tuple[int, Access]], predecessors: list[list[int]]) -> None:
+    """Adds the edges of one resource to ``predecessors``; bit k of a mask stands for the k-th member."""
     overlaps = _overlaps([access for _, access in members])
     writers = sum(1 << k for k, (_, access) in enumerate(members) if access.mode is not AccessMode.READ)
     ordered_by: list[int] = []  # masks of the member itself and all members with a path to it
@@ -164,7 +164,7 @@ def _order(members: list[tuple[int, Access]], befores: list[list[int]]) -> None:
         while left:
             latest = left.bit_length() - 1
             if members[latest][0] != operation:
-                befores[operation].append(members[latest][0])
+                predecessors[operation].append(members[latest][0])
             before |= ordered_by[latest]
             left &= ~ordered_by[latest]
         ordered_by.append(before)

@@ -6,7 +6,7 @@ on u32.  The least of several runs counts, since other processes only add to it.
 operator and the sum around it, as of a negation, the price is 0 and tells nothing.
 
 The record is ``benchmarks/results/operator-costs.json``.  ``tests/unit/domain/egraph/test_costs.py`` compares the table
-by which the optimizer chooses forms (``src/vyre/domain/optimize/egraph/costs.py``) with it.
+by which the optimizer chooses forms (``src/vyre/domain/optimize/egraph/heads.py``) with it.
 """
 
 from __future__ import annotations

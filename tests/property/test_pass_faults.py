@@ -22,8 +22,8 @@ from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.stmt import Body
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics.constants import folded
+from vyre.domain.optimize.branches import KnownConditions
 from vyre.domain.optimize.egraph.rules import Rules
-from vyre.domain.optimize.known_conditions import KnownConditions
 from vyre.domain.optimize.pass_list import PASSES
 from vyre.domain.optimize.value_table import Value
 

@@ -17,7 +17,7 @@ from vyre.adapters.cpu.native.features import X86_64, host
 from vyre.adapters.cpu.native.loading import LoadedCode, load
 from vyre.adapters.cpu.pool.entries import Entries
 from vyre.adapters.cpu.pool.machine import Target
-from vyre.adapters.cpu.pool.text import runtime_text
+from vyre.adapters.cpu.pool.translation import runtime_text
 from vyre.adapters.cpu.pool.worker_pool import WorkerPool
 
 ARCH: Final = host().arch

@@ -390,12 +390,11 @@ COLD: Final = ("dispatch", "submit", "dispatch_many", "dispatch_async", "residen
 
 def renew_workers() -> None:
     """Has the next session of the CPU start workers of its own, with the code of those that there are."""
-    from vyre.adapters.cpu.pool.shared import _POOLS
-    from vyre.adapters.cpu.pool.worker_pool import WorkerPool
+    from vyre.adapters.cpu.pool.worker_pool import _SHARED, WorkerPool
 
-    for key, pool in list(_POOLS.items()):
+    for key, pool in list(_SHARED.items()):
         pool.close()
-        _POOLS[key] = WorkerPool(pool.entries, size=pool.size, cpus=pool.cpus, affinity=pool.affinity)
+        _SHARED[key] = WorkerPool(pool.entries, size=pool.size, cpus=pool.cpus, affinity=pool.affinity)
 
 
 def operations(backend: str, **options: Any) -> list[Operation]:

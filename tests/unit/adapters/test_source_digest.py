@@ -41,7 +41,7 @@ EMIT: Final = "vyre.adapters.cuda.ptx.emit"
 ROOTS: Final[dict[Sources, tuple[str, ...]]] = {
     PTX: (EMIT,),
     LLVM: ("vyre.adapters.cpu.llvm.emit", "vyre.adapters.cpu.native.compilation"),
-    POOL: ("vyre.adapters.cpu.pool.text", "vyre.adapters.cpu.native.compilation"),
+    POOL: ("vyre.adapters.cpu.pool.translation", "vyre.adapters.cpu.native.compilation"),
     REFERENCE: ("vyre.adapters.reference.executor", "vyre.domain.numerics.scalar", "vyre.domain.dialects.expansion"),
 }
 """The modules that generate the code of which each digest tells."""

@@ -9,10 +9,9 @@ import pytest
 from support.kernels import BARRIER, BUFFERS, GRID_SYNC, LID, OWN, UNIFORM, WGID, equal, kernel, lit, load, store, var
 from vyre.domain.analysis.bounds_checks import bounds_facts
 from vyre.domain.analysis.lane_facts import lane_facts
-from vyre.domain.analysis.private_zeroing import needs_private_zeroing
-from vyre.domain.analysis.shared_zeroing import needs_zeroing
 from vyre.domain.analysis.uniformity import Uniformity, uniformity
 from vyre.domain.analysis.wide_access import wide_facts
+from vyre.domain.analysis.zeroing import needs_private_zeroing, needs_zeroing
 from vyre.domain.grid_sync import plan_grid_sync
 from vyre.domain.ir.bake import baked
 from vyre.domain.ir.buffers import MemoryKind

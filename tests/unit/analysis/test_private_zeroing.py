@@ -10,7 +10,7 @@ from support.kernels import GID, GRID_SYNC, LID, add, kernel, less, lit, load, l
 from support.validation.flow_programs import Extra, flow_program
 from support.validation.lane_traces import trace
 from vyre.domain.analysis.bounds_checks import bounds_facts
-from vyre.domain.analysis.private_zeroing import needs_private_zeroing
+from vyre.domain.analysis.zeroing import needs_private_zeroing
 from vyre.domain.ir.expr import Cast, Expr
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.program import Access, Buffer, Program

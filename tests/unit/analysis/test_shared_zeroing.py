@@ -13,7 +13,7 @@ from support.running import run
 from support.validation.watched_accesses import Access, WatchedEngine
 from vyre.adapters.reference.scalar_state import Location, Workgroup
 from vyre.domain.analysis.bounds_checks import bounds_facts
-from vyre.domain.analysis.shared_zeroing import needs_zeroing
+from vyre.domain.analysis.zeroing import needs_zeroing
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.ir.expr import Atomic, Expr, IdKind, LaunchId, Load
 from vyre.domain.ir.operators import AtomicOp, BinaryOp

@@ -16,13 +16,12 @@ from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.operators import COMMUTING, OPPOSITE, BinaryOp
 from vyre.domain.ir.text_parser import parse_definition
 from vyre.domain.optimize import dead_code, dialect_laws, folding, forwarding, narrowing, numbering, strength
-from vyre.domain.optimize.branches import _Branches
+from vyre.domain.optimize.branches import KnownConditions, _Branches
 from vyre.domain.optimize.copies import _Copies
 from vyre.domain.optimize.hoisting import _Hoisting
 from vyre.domain.optimize.inlining import _Inlining
-from vyre.domain.optimize.known_conditions import KnownConditions
 from vyre.domain.optimize.pass_list import PASSES
-from vyre.domain.optimize.subgroup_rules import SubgroupRules
+from vyre.domain.optimize.strength import SubgroupRules
 
 HEAD: Final = """workgroup_size 32, 1, 1
 buffer x @0 read u32[64]

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from vyre.adapters.cpu import llvm, runtime
-from vyre.adapters.cpu.llvm import budget
+from vyre.adapters.cpu.llvm import control
 from vyre.adapters.cpu.llvm.context import FIRST_BUFFER
 from vyre.adapters.cpu.pool import layout
 
@@ -44,11 +44,11 @@ def test_every_name_of_the_page_is_in_the_file_it_names() -> None:
 
 def test_the_words_of_a_frame_are_those_of_the_code() -> None:
     words = table(section("The call of a kernel"), "word")
-    assert words[str(budget.CONTROL)].startswith("address of the control block")
-    assert words[str(budget.BUDGET)].startswith("step budget")
-    assert words[str(budget.STEPS_USED)].startswith("address of the steps used")
+    assert words[str(control.CONTROL)].startswith("address of the control block")
+    assert words[str(control.BUDGET)].startswith("step budget")
+    assert words[str(control.STEPS_USED)].startswith("address of the steps used")
     assert words[f"{FIRST_BUFFER} + 2i"].startswith("address of buffer i")
-    assert (layout.Frame.control, layout.Frame.buffers) == (8 * budget.CONTROL, 8 * FIRST_BUFFER)
+    assert (layout.Frame.control, layout.Frame.buffers) == (8 * control.CONTROL, 8 * FIRST_BUFFER)
 
 
 def test_the_bytes_of_the_control_block_are_those_of_the_code() -> None:

@@ -21,8 +21,7 @@ from vyre.domain.ir.expr import Binary, Literal
 from vyre.domain.ir.operators import BINARY, BinaryOp
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar
-from vyre.domain.optimize.egraph.costs import CYCLE, cost_of
-from vyre.domain.optimize.egraph.heads import Head
+from vyre.domain.optimize.egraph.heads import CYCLE, Head, cost_of
 
 LOWERED: Final = [op for op, row in BINARY.items() if row.lowers_to is not None]
 BACKENDS: Final = ("reference", "cpu", "cuda-machine")

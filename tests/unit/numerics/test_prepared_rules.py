@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vyre.adapters.reference.vector.words import INT_RULES
+from vyre.adapters.reference.vector.integers import INT_RULES
 from vyre.domain.ir.operators import BinaryOp, binary_result
 from vyre.domain.ir.types import ScalarType, bool_, u8, u16, u32, u64
 from vyre.domain.numerics.scalar import binary, unsigned_rule

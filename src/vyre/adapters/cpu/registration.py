@@ -66,8 +66,7 @@ def _bundles() -> BundleSupport:
 
 
 def _toolchain() -> str:
-    from vyre.adapters.cpu.runtime.toolchain import toolchain_of
-    from vyre.adapters.cpu.runtime.tools import native_tools
+    from vyre.adapters.cpu.runtime.tools import native_tools, toolchain_of
 
     return toolchain_of(native_tools(_options(None).vector_bits).features)
 

@@ -14,9 +14,9 @@ from vyre.domain.ir.operators import COMMUTING
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import IndirectDispatch
 from vyre.domain.ir.walk import containers
-from vyre.domain.optimize.dependences import DependenceFacts
 from vyre.domain.optimize.flat_facts import ATOMIC, padded, uses
 from vyre.domain.optimize.flat_program import NODE_KINDS, NONE, FlatProgram, Lists, Row, flatten
+from vyre.domain.optimize.flow import DependenceFacts
 from vyre.domain.optimize.numbering import LEAF_KEYS, First, Sharing
 from vyre.domain.optimize.passes import Counts
 from vyre.domain.optimize.unique_locals import with_unique_locals

@@ -1,4 +1,4 @@
-"""Kernels that find the rows of a flattened program which can run, as ``vyre.domain.optimize.reach`` does.
+"""Kernels that find the rows of a flattened program which can run, as ``vyre.domain.optimize.dead_code`` does.
 
 In ``rows`` each column of a flattened program is a line.  A launch has one lane for each row, except for ``find_ends``.
 """

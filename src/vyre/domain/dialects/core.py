@@ -48,8 +48,7 @@ from vyre.domain.ir.operators import (
     UnaryOp,
 )
 from vyre.domain.ir.types import NARROW_TYPES, ScalarType
-from vyre.domain.optimize.egraph.costs import CYCLE, cost_of
-from vyre.domain.optimize.egraph.heads import OPERATORS, Head
+from vyre.domain.optimize.egraph.heads import CYCLE, OPERATORS, Head, cost_of
 
 CORE: Final = "core"
 Operator: TypeAlias = "BinaryOp | UnaryOp | AtomicOp | SubgroupOp | type[Node]"

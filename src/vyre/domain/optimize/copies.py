@@ -19,7 +19,7 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import measure
 from vyre.domain.optimize.flow import FlowRewriter
 from vyre.domain.optimize.passes import Counts
-from vyre.domain.optimize.sizes import has_room
+from vyre.domain.optimize.purity import has_room
 from vyre.domain.optimize.static_types import StaticTypes
 from vyre.domain.optimize.walking import walking_pass
 

@@ -16,8 +16,7 @@ from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.stmt import Body, GridLoop, If, Let, Loop, Stmt, Store, operands, walk_statements
-from vyre.domain.optimize.dependences import DependenceFacts, Dependences
-from vyre.domain.optimize.flow import FlowRewriter
+from vyre.domain.optimize.flow import DependenceFacts, Dependences, FlowRewriter
 from vyre.domain.optimize.passes import Counts
 from vyre.domain.optimize.walking import walking_pass
 

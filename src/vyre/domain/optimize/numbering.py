@@ -22,10 +22,9 @@ from vyre.domain.ir.operators import COMMUTING
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt_from
 from vyre.domain.ir.walk import containers, operands_first
-from vyre.domain.optimize.dependences import DependenceFacts
-from vyre.domain.optimize.flow import FlowRewriter
+from vyre.domain.optimize.flow import DependenceFacts, FlowRewriter
 from vyre.domain.optimize.passes import Counts
-from vyre.domain.optimize.sizes import has_room
+from vyre.domain.optimize.purity import has_room
 from vyre.domain.optimize.unique_locals import names_of
 from vyre.domain.optimize.walking import Rewriter, walking_pass
 from vyre.domain.validation.grid_barriers import splits_grid

@@ -29,9 +29,8 @@ from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.text_printer import expression_text
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_expressions
-from vyre.domain.optimize.egraph.costs import CYCLE, cost_of
 from vyre.domain.optimize.egraph.explanation import Replay, Step
-from vyre.domain.optimize.egraph.heads import OPERATORS, Head
+from vyre.domain.optimize.egraph.heads import CYCLE, OPERATORS, Head, cost_of
 from vyre.domain.optimize.egraph.prefilter import Starts
 from vyre.domain.optimize.egraph.rules import Rule, Rules, RuleSet
 from vyre.domain.optimize.egraph.saturate import Limits, saturated_window

@@ -13,10 +13,8 @@ raises.  A case is skipped only for the lack of a facet, a feature or an order o
 ``python -m vyre.testing.backend_contract NAME`` runs all cases on a backend of the catalog.
 """
 
-from vyre.testing.backend_contract.bench import Bench, Subject
-from vyre.testing.backend_contract.case import Case
+from vyre.testing.backend_contract.bench import Bench, Skipped, Subject, Violation
+from vyre.testing.backend_contract.case import Case, check_case, run_case, run_cases
 from vyre.testing.backend_contract.catalog import CASES
-from vyre.testing.backend_contract.expect import Skipped, Violation
-from vyre.testing.backend_contract.runner import check_case, run_case, run_cases
 
 __all__ = ["CASES", "Bench", "Case", "Skipped", "Subject", "Violation", "check_case", "run_case", "run_cases"]

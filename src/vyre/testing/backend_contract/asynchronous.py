@@ -10,10 +10,21 @@ from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.errors import DispatchFailed, InvalidInput, TrapError, UnsupportedFeature, VyreError
 from vyre.ports.execution import PendingDispatch
 from vyre.ports.requests import DispatchRequest
-from vyre.testing.backend_contract.bench import Bench, Data, Storage, at_once, u32s, view, words
+from vyre.testing.backend_contract.bench import (
+    ADD,
+    TRAP,
+    Bench,
+    Data,
+    Storage,
+    at_once,
+    equal,
+    holds,
+    refusal,
+    u32s,
+    view,
+    words,
+)
 from vyre.testing.backend_contract.case import Group
-from vyre.testing.backend_contract.expect import equal, holds, refusal
-from vyre.testing.backend_contract.kernels import ADD, TRAP
 
 ASYNCHRONOUS: Final = Group("asynchronous", "async_executor")
 _ENDLESS_S: Final = 60.0

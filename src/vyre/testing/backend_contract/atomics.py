@@ -8,10 +8,9 @@ from typing import Final, NamedTuple
 from vyre.domain.ir.operators import ATOMIC_ELEMENTS, ATOMIC_TEXT, MERGEABLE, AtomicOp
 from vyre.domain.ir.types import ScalarType, i32, u32, u64
 from vyre.domain.numerics import scalar
-from vyre.testing.backend_contract.bench import Bench, u32s, words
+from vyre.testing.backend_contract.bench import Bench, equal, u32s, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.elements import stored
-from vyre.testing.backend_contract.expect import equal
 from vyre.testing.backend_contract.programs import add_programs
 from vyre.testing.samples import samples
 

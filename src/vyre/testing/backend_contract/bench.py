@@ -1,7 +1,11 @@
-"""A backend under test, and shorthand to run programs on it."""
+"""A backend under test, shorthand to run programs on it, expectations, and kernels that several modules run.
+
+A violated expectation raises ``Violation``, with ``python -O`` too.
+"""
 
 from __future__ import annotations
 
+import pickle
 import struct
 import warnings
 from collections.abc import Callable, Iterator
@@ -12,7 +16,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
-from vyre.domain.errors import UnsupportedFeature, VyreError
+from vyre.domain.errors import ErrorCode, UnsupportedFeature, VyreError
 from vyre.domain.geometry import check_limits
 from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.op_ids import required_ops
@@ -24,9 +28,105 @@ from vyre.ports.cost_probe import CostProbe
 from vyre.ports.execution import AsyncExecutor, CompiledPipeline, MetricSource, PipelineCompiler, ResidentMemory
 from vyre.ports.requests import DispatchRequest, HostBytes, Readback, ResidentSequence, ResidentStep, Resource, Upload
 from vyre.ports.resident_buffer import ResidentBuffer
-from vyre.testing.backend_contract.expect import Skipped, Violation, check_error, equal, holds, refusal
 
 ErrorT = TypeVar("ErrorT", bound=VyreError)
+_SHOWN = 400
+
+
+class Skipped(Exception):
+    """The backend lacks what the case needs; the text names it."""
+
+
+class Violation(AssertionError):
+    """The backend breaks the rule of the case."""
+
+
+def equal(actual: object, wanted: object, what: str = "the answer") -> None:
+    """Raises ``Violation`` unless the values are equal."""
+    if actual != wanted:
+        raise Violation(f"{what} is {_short(actual)}, not {_short(wanted)}")
+
+
+def holds(condition: bool, rule: str) -> None:
+    """Raises ``Violation`` with ``rule`` unless the condition is true."""
+    if not condition:
+        raise Violation(rule)
+
+
+def refusal(expected: type[ErrorT] | tuple[type[ErrorT], ...], call: Callable[[], object]) -> ErrorT:
+    """Returns the error of ``call``, which must be of an expected type and well formed (``check_error``)."""
+    names = " or ".join(e.__name__ for e in (expected if isinstance(expected, tuple) else (expected,)))
+    try:
+        call()
+    except expected as error:
+        check_error(error)
+        return error
+    except Skipped:
+        raise
+    except Exception as error:
+        raise Violation(f"{type(error).__name__} is raised instead of {names}: {error}") from error
+    raise Violation(f"nothing is raised, {names} is expected")
+
+
+def check_error(error: VyreError) -> None:
+    """Raises ``Violation`` unless ``error`` has its own code, a message and a fix, and survives pickling."""
+    name = type(error).__name__
+    holds(isinstance(error.code, ErrorCode) and error.code is not ErrorCode.UNKNOWN, f"{name} has no code of its own")
+    holds(bool(error.message.strip()), f"{name} says nothing")
+    holds(bool(error.fix.strip()) and f"Fix: {error.fix}" in str(error), f"{name} says no fix: {error}")
+    copy = pickle.loads(pickle.dumps(error))
+    equal(type(copy), type(error), f"the type of an unpickled {name}")
+    equal((str(copy), copy.code, copy.fix), (str(error), error.code, error.fix), f"an unpickled {name}")
+
+
+def _short(value: object) -> str:
+    text = value.hex() if isinstance(value, bytes) else repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
+
+
+INCREMENT: Final = """
+    workgroup_size 4, 1, 1
+    buffer x @0 read_write u32[runtime]
+    body { x[gid.x] = x[gid.x] + 1u }
+    """
+ADD: Final = """
+    workgroup_size 8, 1, 1
+    param a @0 u32
+    buffer x @1 read_write u32[runtime]
+    body { x[gid.x] = x[gid.x] + a }
+    """
+SUM: Final = """
+    workgroup_size 8, 1, 1
+    buffer a @0 read u32[runtime]
+    buffer b @1 read u32[runtime]
+    buffer y @2 write u32[runtime] like a
+    body { y[gid.x] = a[gid.x] + b[gid.x] }
+    """
+DOUBLE: Final = "workgroup_size 4, 1, 1 buffer x @0 read_write u32[runtime] body { x[gid.x] = x[gid.x] * 2u }"
+SCALE: Final = """
+    workgroup_size 8, 1, 1
+    buffer x @0 read u32[runtime]
+    buffer y @1 write u32[runtime] like x
+    body { y[gid.x] = x[gid.x] * spec(factor, 3u) + wid.x }
+    """
+TRAP: Final = """
+    workgroup_size 4, 1, 1
+    buffer x @0 read_write u32[runtime]
+    body { if x[gid.x] == 9u { trap(gid.x, "nine") } x[gid.x] = x[gid.x] + 1u }
+    """
+"""Increments every element, and traps at a 9 with the place of its lane."""
+
+
+def mapped(body: str, lanes: int = 4) -> str:
+    """Returns a kernel that runs ``body`` for each index ``i`` of an input ``x`` and an output ``y`` of u32."""
+    return f"""
+    workgroup_size {lanes}, 1, 1
+    buffer x @0 read u32[runtime]
+    buffer y @1 write u32[runtime] like x
+    body {{ let i = gid.x {body} }}
+    """
+
+
 Data: TypeAlias = "bytes | bytearray | memoryview"
 Kernel: TypeAlias = "Program | str"
 

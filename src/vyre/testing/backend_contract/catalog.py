@@ -11,28 +11,21 @@ from vyre.testing.backend_contract.claims import CLAIMS
 from vyre.testing.backend_contract.compiler import COMPILER
 from vyre.testing.backend_contract.config import CONFIG
 from vyre.testing.backend_contract.elements import ELEMENTS, PRIVATE
-from vyre.testing.backend_contract.flow import FLOW
-from vyre.testing.backend_contract.foreign import FOREIGN
+from vyre.testing.backend_contract.flow import FLOW, TRAPS
+from vyre.testing.backend_contract.foreign import FOREIGN, VIEWS
 from vyre.testing.backend_contract.geometry import GEOMETRY
-from vyre.testing.backend_contract.grid_loops import GRID_LOOPS
 from vyre.testing.backend_contract.host_data import INPUTS, OUTPUTS
 from vyre.testing.backend_contract.indices import INDICES
-from vyre.testing.backend_contract.kept_steps import KEPT_STEPS
-from vyre.testing.backend_contract.lifecycle import LIFECYCLE, METRICS
+from vyre.testing.backend_contract.lifecycle import LIFECYCLE, METRICS, THREADS
 from vyre.testing.backend_contract.memory import GATHERING, MEMORY
 from vyre.testing.backend_contract.narrow_values import NARROW
 from vyre.testing.backend_contract.operators import OPERATORS
-from vyre.testing.backend_contract.parallel import PARALLEL
-from vyre.testing.backend_contract.persistent import PERSISTENT
-from vyre.testing.backend_contract.planning import COSTS, PLANNING
-from vyre.testing.backend_contract.prepared import PREPARED
+from vyre.testing.backend_contract.parallel import GRID_LOOPS, PARALLEL
+from vyre.testing.backend_contract.persistent import KEPT_STEPS, PERSISTENT
+from vyre.testing.backend_contract.planning import COSTS, PLANNING, PREPARED
 from vyre.testing.backend_contract.registration import PROFILE, REGISTRATION
 from vyre.testing.backend_contract.resident import BINDER, RESIDENT
-from vyre.testing.backend_contract.rounds import ROUNDS
-from vyre.testing.backend_contract.threads import THREADS
-from vyre.testing.backend_contract.tiles import TILES
-from vyre.testing.backend_contract.traps import TRAPS
-from vyre.testing.backend_contract.views import VIEWS
+from vyre.testing.backend_contract.rounds import ROUNDS, TILES
 
 GROUPS: Final = (
     REGISTRATION,

@@ -10,10 +10,19 @@ from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendError, TrapError
 from vyre.domain.missing import LANGUAGE_FLAGS, missing_from
 from vyre.domain.op_ids import ALL_OPS, INDIRECT_DISPATCH
-from vyre.testing.backend_contract.bench import Bench, Kernel, program_of, words
+from vyre.testing.backend_contract.bench import (
+    INCREMENT,
+    TRAP,
+    Bench,
+    Kernel,
+    Skipped,
+    equal,
+    holds,
+    mapped,
+    program_of,
+    words,
+)
 from vyre.testing.backend_contract.case import Group
-from vyre.testing.backend_contract.expect import Skipped, equal, holds
-from vyre.testing.backend_contract.kernels import INCREMENT, TRAP, mapped
 
 CLAIMS: Final = Group("claims")
 _MANY: Final = 8192

@@ -9,10 +9,23 @@ from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.errors import InvalidConfig, InvalidInput, TrapError, UnsupportedFeature, VyreError
 from vyre.domain.specialization import SpecMap
 from vyre.ports.execution import CacheOutcome
-from vyre.testing.backend_contract.bench import Bench, Storage, at_once, parsed, program_of, u32s, view, words
+from vyre.testing.backend_contract.bench import (
+    ADD,
+    SCALE,
+    TRAP,
+    Bench,
+    Storage,
+    at_once,
+    equal,
+    holds,
+    parsed,
+    program_of,
+    refusal,
+    u32s,
+    view,
+    words,
+)
 from vyre.testing.backend_contract.case import Group
-from vyre.testing.backend_contract.expect import equal, holds, refusal
-from vyre.testing.backend_contract.kernels import ADD, SCALE, TRAP
 
 COMPILER: Final = Group("compiler", "compiler")
 _REDUCE: Final = """

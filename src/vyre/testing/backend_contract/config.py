@@ -18,10 +18,8 @@ from vyre.domain.errors import (
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.specialization import SpecMap, SpecValue
 from vyre.ports.backend import BackendRole
-from vyre.testing.backend_contract.bench import Bench, words
+from vyre.testing.backend_contract.bench import INCREMENT, Bench, Skipped, check_error, equal, holds, words
 from vyre.testing.backend_contract.case import Group
-from vyre.testing.backend_contract.expect import Skipped, check_error, equal, holds
-from vyre.testing.backend_contract.kernels import INCREMENT
 from vyre.testing.backend_contract.programs import add_programs
 
 CONFIG: Final = Group("config")

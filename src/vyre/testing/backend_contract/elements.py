@@ -7,9 +7,8 @@ from typing import Final
 from vyre.domain.errors import InvalidInput
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType, bool_
 from vyre.domain.numerics import scalar
-from vyre.testing.backend_contract.bench import Bench, words
+from vyre.testing.backend_contract.bench import Bench, equal, words
 from vyre.testing.backend_contract.case import Group
-from vyre.testing.backend_contract.expect import equal
 from vyre.testing.backend_contract.programs import add_programs
 from vyre.testing.samples import samples
 

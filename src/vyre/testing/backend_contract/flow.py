@@ -1,4 +1,6 @@
-"""Cases of statements: locals, scopes, branches, loops and early ends of lanes."""
+"""Cases of statements: locals, scopes, branches, loops and early ends of lanes; and of traps: which lane is named, and
+what state remains.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,11 @@ from functools import reduce
 from operator import xor
 from typing import Final
 
+from vyre.domain.errors import TrapError
 from vyre.domain.ir.types import ScalarType, i32, i64, u32, u64
-from vyre.testing.backend_contract.bench import Bench, words
+from vyre.testing.backend_contract.bench import Bench, equal, mapped, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.elements import stored
-from vyre.testing.backend_contract.expect import equal
-from vyre.testing.backend_contract.kernels import mapped
 from vyre.testing.backend_contract.programs import add_programs
 
 FLOW: Final = Group("flow")
@@ -160,3 +161,28 @@ def every_lane_runs_once(bench: Bench, count: int) -> None:
     """A grid whose extent is not a multiple of the workgroup covers its elements exactly."""
     kernel = mapped("y[i] = y[i] + x[i] + 1u", lanes=64)
     equal(bench.words(kernel, words(*range(count))), list(range(1, count + 1)))
+
+
+TRAPS: Final = Group("traps", "supports_trap_propagation")
+add_programs(TRAPS)
+
+
+_CHECKED: Final = """
+    workgroup_size 4, 1, 1
+    buffer x @0 read_write u32[runtime]
+    body {
+      if gid.x < len(x) {
+        if x[gid.x] == 0u { trap(gid.x, "zero") }
+        x[gid.x] = 100u / x[gid.x]
+      }
+    }
+    """
+
+
+@TRAPS.case()
+def a_dispatch_after_a_trap_is_clean(bench: Bench) -> None:
+    """A trap leaves no state: the same program runs on other data, and traps again."""
+    for _ in range(3):
+        error = bench.refuses(TrapError, _CHECKED, words(1, 0, 4, 0))
+        equal((error.address, error.global_id), (1, (1, 0, 0)), "what trapped")
+        equal(bench.words(_CHECKED, words(2, 4)), [50, 25])

@@ -9,10 +9,8 @@ from vyre.domain.errors import InvalidConfig
 from vyre.domain.ir.program import Dim3
 from vyre.domain.padding import masked
 from vyre.domain.program_report import InvalidProgram
-from vyre.testing.backend_contract.bench import Bench, program_of, u32s, words
+from vyre.testing.backend_contract.bench import Bench, equal, mapped, program_of, refusal, u32s, words
 from vyre.testing.backend_contract.case import Group
-from vyre.testing.backend_contract.expect import equal, refusal
-from vyre.testing.backend_contract.kernels import mapped
 from vyre.testing.backend_contract.programs import add_programs
 
 GEOMETRY: Final = Group("geometry")

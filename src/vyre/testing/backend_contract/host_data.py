@@ -8,10 +8,8 @@ from vyre.domain.dispatch import OutputArena
 from vyre.domain.errors import InvalidConfig, InvalidInput, TrapError, UnsupportedFeature, VyreError
 from vyre.domain.program_report import InvalidProgram
 from vyre.ports.requests import DispatchRequest
-from vyre.testing.backend_contract.bench import Bench, Storage, u32s, view, words
+from vyre.testing.backend_contract.bench import INCREMENT, SUM, Bench, Storage, equal, holds, refusal, u32s, view, words
 from vyre.testing.backend_contract.case import Group
-from vyre.testing.backend_contract.expect import equal, holds, refusal
-from vyre.testing.backend_contract.kernels import INCREMENT, SUM
 from vyre.testing.backend_contract.programs import add_programs
 
 INPUTS: Final = Group("inputs")

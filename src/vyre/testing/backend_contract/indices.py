@@ -8,10 +8,9 @@ from typing import Final, NamedTuple
 from vyre.domain.ir.operators import INTEGERS
 from vyre.domain.ir.text_format import literal_text
 from vyre.domain.ir.types import ScalarType, f64, i32, i64, u8, u32, u64
-from vyre.testing.backend_contract.bench import Bench, words
+from vyre.testing.backend_contract.bench import Bench, equal, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.elements import stored
-from vyre.testing.backend_contract.expect import equal
 from vyre.testing.backend_contract.programs import add_programs
 
 INDICES: Final = Group("indices")

@@ -14,9 +14,8 @@ from vyre.domain.ir.program import BackendId
 from vyre.ports.gathering import BoundGather, Ranges
 from vyre.ports.requests import Readback, Upload
 from vyre.ports.resident_buffer import ResidentBuffer
-from vyre.testing.backend_contract.bench import Bench, at_once, view, words
+from vyre.testing.backend_contract.bench import Bench, at_once, equal, holds, refusal, view, words
 from vyre.testing.backend_contract.case import Group
-from vyre.testing.backend_contract.expect import equal, holds, refusal
 
 MEMORY: Final = Group("memory", "memory")
 SIZES: Final = {str(n): n for n in (0, 1, 3, 4, 8, 255, 256, 257, 4096, 1_000_003)}

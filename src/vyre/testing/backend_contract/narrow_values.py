@@ -12,9 +12,8 @@ from vyre.domain.ir.stmt import Store
 from vyre.domain.ir.types import NARROW_TYPES, ScalarType, bf16, f16, f32, f64, u32
 from vyre.domain.numerics import scalar
 from vyre.domain.validation.validator import check_rules
-from vyre.testing.backend_contract.bench import Bench
+from vyre.testing.backend_contract.bench import Bench, equal
 from vyre.testing.backend_contract.case import Group
-from vyre.testing.backend_contract.expect import equal
 from vyre.testing.backend_contract.operators import add_operations, check, expected
 from vyre.testing.operations import LANE, A, B, C, Operation, Row, operations, rows_of, with_operands
 from vyre.testing.samples import HALF_BITS, samples, wide_samples, words_with

@@ -19,9 +19,8 @@ from vyre.domain.ir.text_format import literal_text
 from vyre.domain.ir.types import ScalarType, bool_, f32, i32, i64, u32, u64
 from vyre.domain.op_ids import native_op
 from vyre.domain.validation.validator import check_rules
-from vyre.testing.backend_contract.bench import Bench, words
+from vyre.testing.backend_contract.bench import Bench, Skipped, Violation, equal, words
 from vyre.testing.backend_contract.case import Group
-from vyre.testing.backend_contract.expect import Skipped, Violation, equal
 from vyre.testing.operations import A, B, Operation, Row, operations, rows_of
 
 OPERATORS: Final = Group("operators")

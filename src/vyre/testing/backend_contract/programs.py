@@ -19,9 +19,8 @@ from typing import Any, Final
 from vyre.domain.errors import VyreError
 from vyre.domain.ir.buffers import inputs_of, outputs_of
 from vyre.domain.validation.validator import check_rules
-from vyre.testing.backend_contract.bench import Bench
+from vyre.testing.backend_contract.bench import Bench, Violation
 from vyre.testing.backend_contract.case import Check, Group
-from vyre.testing.backend_contract.expect import Violation
 from vyre.testing.filetest_syntax import ExpectedError, Filetest, Run, parse_filetest
 from vyre.testing.filetests import answer_difference, error_difference
 

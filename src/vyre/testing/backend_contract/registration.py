@@ -14,11 +14,9 @@ from vyre.domain.op_ids import ALL_OPS, native_op
 from vyre.domain.program_report import InvalidProgram
 from vyre.ports.backend import PORT_API_VERSION, Backend, BackendRole
 from vyre.ports.ownership import check_ownership
-from vyre.testing.backend_contract.bench import Bench, Storage, words
+from vyre.testing.backend_contract.bench import INCREMENT, Bench, Skipped, Storage, equal, holds, refusal, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.claims import lacks
-from vyre.testing.backend_contract.expect import Skipped, equal, holds, refusal
-from vyre.testing.backend_contract.kernels import INCREMENT
 
 REGISTRATION: Final = Group("registration")
 PROFILE: Final = Group("profile")

@@ -11,10 +11,21 @@ from vyre.domain.indirect_grids import with_indirect_grid
 from vyre.domain.specialization import SpecMap
 from vyre.ports.requests import Readback, Upload
 from vyre.ports.resident_buffer import ResidentBuffer
-from vyre.testing.backend_contract.bench import Bench, at_once, u32s, view, words
+from vyre.testing.backend_contract.bench import (
+    ADD,
+    DOUBLE,
+    SUM,
+    TRAP,
+    Bench,
+    at_once,
+    equal,
+    holds,
+    refusal,
+    u32s,
+    view,
+    words,
+)
 from vyre.testing.backend_contract.case import Group
-from vyre.testing.backend_contract.expect import equal, holds, refusal
-from vyre.testing.backend_contract.kernels import ADD, DOUBLE, SUM, TRAP
 
 RESIDENT: Final = Group("resident", "memory", "resident_executor")
 BINDER: Final = Group("binder", "memory", "resident_executor", "resident_binder")

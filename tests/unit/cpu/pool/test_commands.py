@@ -17,7 +17,7 @@ from vyre.adapters.cpu.pool.commands import CommandList, Copy, Fill, Kernel, Pri
 from vyre.adapters.cpu.pool.entries import Entries
 from vyre.adapters.cpu.pool.job import Job, Trap
 from vyre.adapters.cpu.pool.layout import Outcome
-from vyre.adapters.cpu.pool.text import runtime_text
+from vyre.adapters.cpu.pool.translation import runtime_text
 from vyre.adapters.cpu.pool.worker_pool import WorkerPool
 from vyre.domain.errors import BackendError, DeviceOutOfMemory
 

@@ -132,7 +132,7 @@ print("passed")
 HELD = """
 from ctypes import c_int32
 from vyre.adapters.cpu.pool import layout
-from vyre.adapters.cpu.pool.shared import _LOCK
+from vyre.adapters.cpu.pool.worker_pool import _LOCK
 pool._lock.acquire()
 _LOCK.acquire()
 mutex = c_int32.from_address(pool.block + layout.Pool.mutex)

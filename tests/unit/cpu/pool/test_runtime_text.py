@@ -14,7 +14,7 @@ from vyre.adapters.cpu.native.elf import exported_names
 from vyre.adapters.cpu.native.features import AARCH64, X86_64, CpuFeatures
 from vyre.adapters.cpu.pool import entries, layout
 from vyre.adapters.cpu.pool.machine import Target
-from vyre.adapters.cpu.pool.text import runtime_text
+from vyre.adapters.cpu.pool.translation import runtime_text
 from vyre.adapters.cpu.pool.words import Record
 from vyre.domain.errors import UnsupportedFeature
 

@@ -24,8 +24,7 @@ from vyre.adapters.cpu.pool.job import Job, JobGroup
 from vyre.adapters.cpu.pool.layout import Outcome, StopReason
 from vyre.adapters.cpu.pool.machine import Target
 from vyre.adapters.cpu.pool.options import default_threads
-from vyre.adapters.cpu.pool.shared import shared_pool
-from vyre.adapters.cpu.pool.worker_pool import HANDOFFS, WorkerPool
+from vyre.adapters.cpu.pool.worker_pool import HANDOFFS, WorkerPool, shared_pool
 from vyre.domain.errors import DispatchFailed, InvalidResource
 
 pytestmark = NEEDS_LLVM

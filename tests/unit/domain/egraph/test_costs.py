@@ -11,8 +11,7 @@ from typing import NamedTuple
 from vyre.domain.ir.expr import Binary, Cast, Unary
 from vyre.domain.ir.operators import BINARY, UNARY, binary_result
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.optimize.egraph.costs import CYCLE, LEAF, cost_of
-from vyre.domain.optimize.egraph.heads import Head
+from vyre.domain.optimize.egraph.heads import CYCLE, LEAF, Head, cost_of
 
 RECORD = Path(__file__).parents[4] / "benchmarks" / "results" / "operator-costs.json"
 _TYPES = {dtype.text: dtype for dtype in ScalarType}

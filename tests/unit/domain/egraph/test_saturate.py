@@ -27,9 +27,9 @@ from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.text_printer import expression_text
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.optimize.egraph import saturate as module
-from vyre.domain.optimize.egraph.costs import cost_of
 from vyre.domain.optimize.egraph.explanation import FalseStep
 from vyre.domain.optimize.egraph.graph import Contradiction, EGraph, Reason, Why
+from vyre.domain.optimize.egraph.heads import cost_of
 from vyre.domain.optimize.egraph.rules import Rules
 from vyre.domain.optimize.egraph.windows import Scope, window_of
 

@@ -84,7 +84,7 @@ def _code(target: AotTargetId, features: CpuFeatures, source: KernelSource, opti
 def _runtime(arch: str) -> BundledCode:
     """Returns the runtime of worker threads, which is the same for all levels of an architecture."""
     from vyre.adapters.cpu.pool.machine import Target
-    from vyre.adapters.cpu.pool.text import runtime_text
+    from vyre.adapters.cpu.pool.translation import runtime_text
     from vyre.adapters.cpu.runtime.runtime_code import METADATA
 
     target = levels_of(arch)[0]

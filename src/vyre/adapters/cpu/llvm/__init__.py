@@ -6,11 +6,11 @@
     word_masks                         masks that loops keep as words
     context                            ``Kernel``: the state of the function being written
     program_facts, shapes, phases      analyses of a program before it is written
-    integer, floating, division, narrowing, conversion, functions, operators
+    integer, floating, narrowing, conversion, functions, operators
                                        operators, on one element or on W
-    ids, subgroups, expressions        expressions; ``elements``, ``addressing`` and ``blocks`` serve accesses
-    loads, stores, private, atomics, async_copies, memory
+    ids, subgroups, expressions        expressions; ``addressing`` and ``blocks`` serve accesses
+    loads, stores, atomics, async_copies, memory
                                        accesses to memory
-    flow, loops, joins, traps, budget  statements of the lanes of one vector
+    control, flow, loops               statements of the lanes of one vector
     regions, lockstep, groups          workgroups of several vectors, and the loop over workgroups
 """

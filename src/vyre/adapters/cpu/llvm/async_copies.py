@@ -11,7 +11,6 @@ from __future__ import annotations
 from functools import reduce
 from typing import Final
 
-from vyre.adapters.cpu.llvm import vector_areas
 from vyre.adapters.cpu.llvm.blocks import branch, for_each_lane, intrinsic
 from vyre.adapters.cpu.llvm.captures import Capture
 from vyre.adapters.cpu.llvm.context import CAPTURES, Kernel
@@ -133,7 +132,7 @@ def _payload(k: Kernel, copy: Copy, lane: str) -> str:
     wide = w.pure("zext i32 {} to i64", lane)
     if copy.payload is not None:
         distance = w.pure(f"mul i64 {{}}, {copy.room}", wide)
-        return w.pure("getelementptr i8, ptr {}, i64 {}", vector_areas.address(k, copy.payload), distance)
+        return w.pure("getelementptr i8, ptr {}, i64 {}", k.area_address(copy.payload), distance)
     assert copy.capture is not None
     start = CAPTURES
     for before in k.captures[: copy.capture]:
@@ -188,7 +187,7 @@ def _name(k: Kernel, kind: str) -> str:
 # ---- what a copy keeps
 def _keep(k: Kernel, area: PerVector, element: str, vector: str) -> None:
     """Keeps a number of each active lane; other lanes keep theirs."""
-    w, kind, place = k.w, k.vector_type(element), vector_areas.address(k, area)
+    w, kind, place = k.w, k.vector_type(element), k.area_address(area)
     if k.mask is not None:
         before = w.here(f"load {kind}, ptr {place}, align 64")
         vector = k.chosen(k.mask, kind, vector, before)
@@ -196,7 +195,7 @@ def _keep(k: Kernel, area: PerVector, element: str, vector: str) -> None:
 
 
 def _place(k: Kernel, area: PerVector, element: str, lane: str) -> str:
-    return k.w.pure(f"getelementptr {element}, ptr {{}}, i32 {{}}", vector_areas.address(k, area), lane)
+    return k.w.pure(f"getelementptr {element}, ptr {{}}, i32 {{}}", k.area_address(area), lane)
 
 
 def _number(k: Kernel, area: PerVector, lane: str) -> str:
@@ -207,21 +206,21 @@ def _tag(k: Kernel, name: str) -> Tag:
     found = k.copies.get(name)
     if found is None:
         copies = {id(stmt): (number, _plan(k, stmt)) for number, stmt in enumerate(copy_spans(k.program).by_tag[name])}
-        selector = vector_areas.reserve(k, 4 * k.lanes) if len(copies) > 1 else None
+        selector = k.reserve_area(4 * k.lanes) if len(copies) > 1 else None
         found = k.copies[name] = Tag(copies, selector)
     return found
 
 
 def _plan(k: Kernel, stmt: AsyncLoad | AsyncStore) -> Copy:
     """Decides when the copy is made, and whether its bytes must be kept in between."""
-    first, nbytes = vector_areas.reserve(k, 8 * k.lanes), vector_areas.reserve(k, 8 * k.lanes)
+    first, nbytes = k.reserve_area(8 * k.lanes), k.reserve_area(8 * k.lanes)
     if stmt.source != stmt.destination:  # a copy within one buffer changes its own source
         spans = copy_spans(k.program)
         if spans.left_alone(stmt, stmt.source, (Touch.WRITE, Touch.ATOMIC)):
             return Copy(stmt, Moment.AT_WAIT, first, nbytes, None, None, 0, None)
         if spans.left_alone(stmt, stmt.destination, tuple(Touch)):
             return Copy(stmt, Moment.AT_START, first, nbytes, None, None, 0, None)
-    captured = vector_areas.reserve(k, 8 * k.lanes)
+    captured = k.reserve_area(8 * k.lanes)
     names = sorted({stmt.source, stmt.destination})
     static = {name: k.buffers[name].static_nbytes for name in names}
     bounds = [each for each in static.values() if each is not None]
@@ -229,7 +228,7 @@ def _plan(k: Kernel, stmt: AsyncLoad | AsyncStore) -> Copy:
     most = min(bounds, default=None)
     if most is not None and most * k.lanes * k.areas <= MOST_KEPT:
         room = max(1, most)
-        payload = vector_areas.reserve(k, room * k.lanes)
+        payload = k.reserve_area(room * k.lanes)
         return Copy(stmt, Moment.KEPT, first, nbytes, captured, payload, room, None)
     slots = tuple(slot for slot, each in enumerate(k.program.abi_buffers) if static.get(each.name, 0) is None)
     k.captures.append(Capture(k.lanes * k.areas, slots, most))

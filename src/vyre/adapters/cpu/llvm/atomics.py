@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Final
 
 from vyre.adapters.cpu.llvm import addressing, blocks
+from vyre.adapters.cpu.llvm.addressing import bits_type
 from vyre.adapters.cpu.llvm.blocks import Spilled, for_each_lane
 from vyre.adapters.cpu.llvm.context import Kernel, vector_text
-from vyre.adapters.cpu.llvm.elements import bits_type
 from vyre.adapters.cpu.llvm.loads import gather
 from vyre.adapters.cpu.llvm.stores import scatter
 from vyre.adapters.cpu.llvm.values import SCALAR, Shape, Value, literal

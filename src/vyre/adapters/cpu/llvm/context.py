@@ -442,6 +442,19 @@ class Kernel:
         """Returns the address of an offset in scratch memory, a ptr operand."""
         return self.w.pure(f"getelementptr i8, ptr %scratch, i64 {offset}")
 
+    def reserve_area(self, nbytes: int) -> PerVector:
+        """Reserves scratch memory for each vector of lanes; the next one uses it again unless barriers switch."""
+        nbytes = -(-nbytes // ALIGNMENT) * ALIGNMENT
+        return PerVector(self.scratch.reserve(nbytes * self.areas), nbytes)
+
+    def area_address(self, area: PerVector) -> str:
+        """Returns the address of the memory of the current vector of lanes."""
+        start = self.scratch_address(area.offset)
+        if self.areas == 1:
+            return start
+        distance = self.w.pure(f"mul i64 {{}}, {area.nbytes}", self.chunk)
+        return self.w.pure("getelementptr i8, ptr {}, i64 {}", start, distance)
+
     def proven(self, access: Load | Store | Atomic) -> bool:
         """Returns whether the index of an access is certainly in range for every active lane."""
         return not self.is_early and self._flow.proven.get(id(access), False)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from vyre.adapters.cpu.llvm.context import Kernel
 from vyre.adapters.cpu.llvm.floating import infinity_bits, magnitude_bits
-from vyre.adapters.cpu.llvm.instructions import FRACTION, WORD, Instructions, width
-from vyre.adapters.cpu.llvm.lifting import lift
+from vyre.adapters.cpu.llvm.instructions import FRACTION, WORD, Instructions, lift, width
 from vyre.adapters.cpu.llvm.values import SCALAR, Narrow, Shape, Value, literal
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar

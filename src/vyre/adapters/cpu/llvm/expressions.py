@@ -6,7 +6,7 @@ from typing import Final
 
 from vyre.adapters.cpu.llvm import atomics, conversion, ids, memory, narrowing, operators, subgroups
 from vyre.adapters.cpu.llvm.context import AssignedLocal, Kernel
-from vyre.adapters.cpu.llvm.lifting import lift
+from vyre.adapters.cpu.llvm.instructions import lift
 from vyre.adapters.cpu.llvm.values import SCALAR, Shape, Value, literal
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import SUBGROUP, BinaryOp

@@ -11,10 +11,10 @@ from functools import reduce
 from itertools import islice
 from typing import Final
 
-from vyre.adapters.cpu.llvm import async_copies, memory, traps
+from vyre.adapters.cpu.llvm import async_copies, control, memory
+from vyre.adapters.cpu.llvm.blocks import NO_LANES, Join
 from vyre.adapters.cpu.llvm.context import AssignedLocal, Flow, Kernel
 from vyre.adapters.cpu.llvm.expressions import atomic, evaluate
-from vyre.adapters.cpu.llvm.joins import NO_LANES, Join
 from vyre.adapters.cpu.llvm.loops import write_loop
 from vyre.adapters.cpu.llvm.values import SCALAR, Value
 from vyre.domain.errors import INDIRECT_FIX, UnsupportedFeature
@@ -154,7 +154,7 @@ def write_statement(k: Kernel, stmt: ir.Stmt) -> Flow:
         case ir.AsyncWait():
             async_copies.wait(k, stmt)
         case ir.Trap(address, tag):
-            traps.trap(k, evaluate(k, address), tag)
+            control.trap(k, evaluate(k, address), tag)
             return end_lanes(k)
         case ir.GridLoop():
             raise AssertionError("grid loops are split into programs before")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from vyre.adapters.cpu.llvm import budget, memory
+from vyre.adapters.cpu.llvm import control, memory
 from vyre.adapters.cpu.llvm.context import AssignedLocal, Flow, Kernel
 from vyre.adapters.cpu.llvm.expressions import evaluate
 from vyre.adapters.cpu.llvm.flow import assigned_in, twice, write_statement, write_statements
@@ -60,7 +60,7 @@ class Groups:
         k.group = ids = GroupIds(w, k.word)
         number = w.here(f"phi i64 [ %begin, %{entered} ], [ %group.next, %group.latch ]")
         head = w.reserve()
-        budget.poll(k)
+        control.poll(k)
         memory.zero_shared(k)
         if (self._in_steps or k.in_lockstep) and memory.zeroes_private(k):
             self._regions.each_vector(lambda: memory.zero_private(k))
@@ -147,7 +147,7 @@ class Groups:
 
         def count() -> None:
             k.mask = k.both(k.mask, alive.load(k))
-            alive.put(k, budget.count(k))
+            alive.put(k, control.count(k))
 
         alive.reset(k)
         self._regions.each_vector(count)

@@ -1,15 +1,19 @@
 """``Instructions``: the spelling of LLVM instructions, the same for one value and for a vector of W values.
 
 The rules of the operators are written once, on elements; whether an element stands for a uniform value or for a vector
-of lanes is a matter of the types in the text only.
+of lanes is a matter of the types in the text only.  ``lift`` makes elements of values: scalars where all of them are
+uniform, else vectors of lanes.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Final
+from typing import Final, NamedTuple
 
+from vyre.adapters.cpu.llvm.context import Kernel
+from vyre.adapters.cpu.llvm.values import Shape, Value
 from vyre.adapters.cpu.llvm.writer import Writer
+from vyre.domain.ir.types import ScalarType
 
 _SUFFIX: Final = {"half": "f16", "float": "f32", "double": "f64"}
 FRACTION: Final = {"float": 23, "double": 52}
@@ -160,3 +164,22 @@ class Instructions:
 def _f64_bits(value: float) -> int:
     bits: int = struct.unpack("<Q", struct.pack("<d", value))[0]
     return bits
+
+
+class Lifted(NamedTuple):
+    """The operands of an instruction, all scalars or all vectors, and what writes instructions on them."""
+
+    ins: Instructions
+    operands: tuple[str, ...]
+
+    def value(self, dtype: ScalarType, operand: str) -> Value:
+        """Returns a result."""
+        return Value(dtype, operand, Shape.UNIFORM if self.ins.lanes is None else Shape.VARYING)
+
+
+def lift(k: Kernel, *values: Value) -> Lifted:
+    """Returns values as scalars if all of them are uniform, else as vectors."""
+    for value in values:
+        if value.shape is not Shape.UNIFORM:
+            return Lifted(Instructions(k.w, k.lanes), tuple([k.vector(value) for value in values]))
+    return Lifted(Instructions(k.w, None), tuple([value.operand for value in values]))

@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import Final
 
 from vyre.adapters.cpu.llvm import addressing, rows
-from vyre.adapters.cpu.llvm.addressing import Contiguous
+from vyre.adapters.cpu.llvm.addressing import Contiguous, bits_type, loaded, loaded_type, suffix
 from vyre.adapters.cpu.llvm.blocks import either, intrinsic
 from vyre.adapters.cpu.llvm.context import Kernel
-from vyre.adapters.cpu.llvm.elements import bits_type, loaded, loaded_type, suffix
 from vyre.adapters.cpu.llvm.values import Shape, Value, literal
 from vyre.domain.ir.buffers import element_of
 from vyre.domain.ir.expr import Load

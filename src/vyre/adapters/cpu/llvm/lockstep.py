@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from vyre.adapters.cpu.llvm import budget
+from vyre.adapters.cpu.llvm import control
 from vyre.adapters.cpu.llvm.bounds import Bounds
 from vyre.adapters.cpu.llvm.context import Flow, Kernel
 from vyre.adapters.cpu.llvm.expressions import evaluate
@@ -298,7 +298,7 @@ class Lockstep:
         counter = k.uniform(dtype, w.here(f"load {element}, ptr {place}"))
         k.locals.declare(stmt.var, counter)
         self._body(stmt.body)
-        budget.poll(k)
+        control.poll(k)
         w.line(f"store {element} {bounds.next(counter).operand}, ptr {place}")
         w.branch(bounds.more(counter)[0], head, end)
         k.locals.leave(mark)
@@ -391,7 +391,7 @@ class _MaskedLoop:
         k.loops.append(self)
         around.rounds(stmt.body, live, Hook(lambda: self._close(counter), (live,)))
         k.loops.pop()
-        budget.poll(k)
+        control.poll(k)
         if isinstance(counter, Value):
             assert isinstance(step, Value)
             w.line(f"store {element} {Bounds(k, counter, step, step).next(counter).operand}, ptr {place}")
@@ -448,7 +448,7 @@ class _MaskedLoop:
         left = k.masks.combined("and", left, k.splat("i1", more) if is_scalar else more)
         if k.options.counting:
             k.mask = left
-            left = budget.count(k)
+            left = control.count(k)
         if isinstance(counter, Kept):
             counter.store(k, bounds.next(value))
         self._live.put(k, left)

@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Final
 
-from vyre.adapters.cpu.llvm import budget, windows
+from vyre.adapters.cpu.llvm import control, windows
+from vyre.adapters.cpu.llvm.blocks import NO_LANES, Join
 from vyre.adapters.cpu.llvm.bounds import FEW_ROUNDS, Bounds
 from vyre.adapters.cpu.llvm.context import Flow, Kernel
 from vyre.adapters.cpu.llvm.expressions import evaluate
-from vyre.adapters.cpu.llvm.joins import NO_LANES, Join
 from vyre.adapters.cpu.llvm.shapes import Agreement
 from vyre.adapters.cpu.llvm.values import SCALAR
 from vyre.domain.ir import nodes as ir
@@ -148,7 +148,7 @@ class _Together:
         if self._advance.finish() is not Flow.LEFT:
             k.mask = mask
             if self._in_range is None and not bounds.is_short:
-                budget.poll(k)
+                control.poll(k)
             more = bounds.more(counter)[0]
             w.line(f"store {element} {bounds.next(counter).operand}, ptr {place}")
             w.open_scope()
@@ -258,9 +258,9 @@ class _Apart:
                 left = masks.combined("and", left, k.splat("i1", more) if is_scalar else masks.held(more))
             k.mask = left
             if k.options.counting:
-                left = k.mask = budget.count(k)
+                left = k.mask = control.count(k)
             elif not bounds.is_short:
-                budget.poll(k)
+                control.poll(k)
             following = bounds.next(counter)
             text = following.operand if bounds.keeps_stride else k.vector(following)
             w.line(f"store {kind} {text}, ptr {place}")

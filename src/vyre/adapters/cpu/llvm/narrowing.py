@@ -12,8 +12,7 @@ from typing import Final
 
 from vyre.adapters.cpu.llvm import floating
 from vyre.adapters.cpu.llvm.context import Kernel
-from vyre.adapters.cpu.llvm.instructions import Instructions
-from vyre.adapters.cpu.llvm.lifting import Lifted, lift
+from vyre.adapters.cpu.llvm.instructions import Instructions, Lifted, lift
 from vyre.adapters.cpu.llvm.values import Value, literal
 from vyre.domain.ir.operators import BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from vyre.adapters.cpu.llvm import division, floating, functions, integer, narrowing
+from vyre.adapters.cpu.llvm import floating, functions, integer, narrowing
 from vyre.adapters.cpu.llvm.context import Kernel
 from vyre.adapters.cpu.llvm.conversion import cast
-from vyre.adapters.cpu.llvm.instructions import Instructions
-from vyre.adapters.cpu.llvm.lifting import Lifted, lift
+from vyre.adapters.cpu.llvm.instructions import Instructions, Lifted, lift
 from vyre.adapters.cpu.llvm.values import SCALAR, Narrow, Shape, Value, literal
 from vyre.domain.ir.operators import (
     COMPARISONS,
@@ -70,9 +69,9 @@ def binary(k: Kernel, op: BinaryOp, a: Value, b: Value) -> Value:
     if op not in _DIVISIONS:
         return lifted.value(result, integer.binary(ins, op, element, x, y, signed=signed))
     if b.number is not None:
-        by_constant = division.divide_by_constant if op is BinaryOp.DIV else division.remainder_by_constant
+        by_constant = integer.divide_by_constant if op is BinaryOp.DIV else integer.remainder_by_constant
         return lifted.value(result, by_constant(ins, element, x, b.number, signed=signed))
-    rule = division.divide if op is BinaryOp.DIV else division.remainder
+    rule = integer.divide if op is BinaryOp.DIV else integer.remainder
     return lifted.value(result, rule(ins, element, x, y, signed=signed))
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+from vyre.adapters.cpu.llvm.blocks import NO_LANES, Join
 from vyre.adapters.cpu.llvm.context import AssignedLocal, Flow, Kernel
 from vyre.adapters.cpu.llvm.expressions import evaluate
 from vyre.adapters.cpu.llvm.flow import assigned_in, twice, write_statements
 from vyre.adapters.cpu.llvm.ids import linear_base
-from vyre.adapters.cpu.llvm.joins import NO_LANES, Join
 from vyre.adapters.cpu.llvm.values import SCALAR, Value
 from vyre.domain.ir.expr import ORDERED, Expr, Var
 from vyre.domain.ir.stmt import Assign, Body, Let, Stmt, operands, walk_statements

@@ -12,10 +12,9 @@ from functools import partial
 from typing import Final
 
 from vyre.adapters.cpu.llvm import addressing
-from vyre.adapters.cpu.llvm.addressing import is_large
+from vyre.adapters.cpu.llvm.addressing import is_large, loaded_type
 from vyre.adapters.cpu.llvm.blocks import each_word, either_each
 from vyre.adapters.cpu.llvm.context import Kernel
-from vyre.adapters.cpu.llvm.elements import loaded_type
 from vyre.adapters.cpu.llvm.values import Shape, Value
 from vyre.domain.analysis.adjacent_loads import ROW, AdjacentGroup, AdjacentLoad
 from vyre.domain.ir.buffers import element_of

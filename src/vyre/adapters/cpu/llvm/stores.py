@@ -6,10 +6,9 @@ Where several lanes store to one element, the highest of them wins, as if they s
 from __future__ import annotations
 
 from vyre.adapters.cpu.llvm import addressing
-from vyre.adapters.cpu.llvm.addressing import Contiguous
+from vyre.adapters.cpu.llvm.addressing import Contiguous, bits_type, storable
 from vyre.adapters.cpu.llvm.blocks import Spilled, branch, for_each_lane, intrinsic
 from vyre.adapters.cpu.llvm.context import Kernel
-from vyre.adapters.cpu.llvm.elements import bits_type, storable
 from vyre.adapters.cpu.llvm.loads import masks_are_cheap
 from vyre.adapters.cpu.llvm.values import SCALAR, Shape, Value
 from vyre.domain.ir.buffers import element_of

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from vyre.adapters.cpu.llvm import budget
+from vyre.adapters.cpu.llvm import control
 from vyre.adapters.cpu.llvm.blocks import Spilled, each_word
 from vyre.adapters.cpu.llvm.bounds import Bounds
 from vyre.adapters.cpu.llvm.context import AssignedLocal, Kernel
@@ -162,7 +162,7 @@ class _Window:
         """Writes the rounds of a panel, from number ``done`` on."""
         k, w, rows = self._k, self._k.w, self._rows
         vector = k.vector_type("i32")
-        budget.poll(k)
+        control.poll(k)
         behind = k.splat("i32", done)
         left = w.call(vector, f"usub.sat.v{k.lanes}i32", (vector, rows.lengths), (vector, behind))
         left = w.call(vector, f"umin.v{k.lanes}i32", (vector, left), (vector, f"splat (i32 {PANEL})"))

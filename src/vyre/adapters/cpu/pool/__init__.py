@@ -1,8 +1,9 @@
 """The runtime of the native backend: worker threads that run command lists without the interpreter lock.
 
 The runtime is a small program of its own (``machine``, ``work``, ``jobs``, ``step_rows``, ``serving``, ``threads``) in
-the syntax of Python and with the meaning of C, which ``words`` describes.  ``text.runtime_text`` translates it to LLVM
-text, and is imported only where that is compiled; the object is stored and loaded like a kernel.  Its Python side:
+the syntax of Python and with the meaning of C, which ``words`` describes.  ``translation.runtime_text`` translates it
+to LLVM text, and is imported only where that is compiled; the object is stored and loaded like a kernel.  Its Python
+side:
 
     entries = Entries(loaded.addresses, loaded)     # once in the process
     pool = shared_pool(lambda: entries)             # or WorkerPool(entries, size=2, cpus=2)

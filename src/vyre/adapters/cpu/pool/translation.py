@@ -12,7 +12,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, NamedTuple, NoReturn
 
+from vyre.adapters.cpu.pool import jobs, machine, serving, step_rows, threads, work
+from vyre.adapters.cpu.pool.machine import FUTEX_NUMBER, MONOTONIC, Target
 from vyre.adapters.cpu.pool.words import Record
+from vyre.domain.errors import UnsupportedFeature
 
 _LLVM: Final = {"i32": "i32", "u32": "i32", "i64": "i64", "u64": "i64", "bool": "i1", "None": "void"}
 _BYTES: Final = {"i1": 1, "i32": 4, "i64": 8, "ptr": 8}
@@ -476,3 +479,19 @@ class _Writer:
         else:
             result = self._new(kind, f"{operation} {kind} {a}, {b}").text
         self._line(f"store {kind} {result}, {into}, align {align}")
+
+
+def runtime_text(target: Target) -> str:
+    """Returns the runtime as one LLVM module without a triple.  Raises ``UnsupportedFeature`` for other machines.
+
+    The module calls functions of the C library: ``clock_gettime``, ``sched_yield``, ``posix_memalign``, ``free``,
+    ``memmove``, ``memset``, ``write`` (and ``memcpy``, which LLVM may use), and ``syscall`` on Linux or ``usleep`` on
+    macOS.
+    """
+    if target.arch not in FUTEX_NUMBER or target.system not in MONOTONIC:
+        raise UnsupportedFeature(
+            feature=f"native code on {target.arch} {target.system}",
+            backend="cpu",
+            fix="use x86_64 or aarch64 with Linux or macOS, or the backend `reference`.",
+        )
+    return translate((machine, work, jobs, step_rows, serving, threads), {"TARGET": target})

@@ -1,4 +1,4 @@
-"""The worker threads of the process and the ways to run a job."""
+"""The worker threads, in one pool for each set of CPUs that all sessions share, and the ways to run a job."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from vyre.adapters.cpu.pool.commands import CommandList
 from vyre.adapters.cpu.pool.entries import Entries
 from vyre.adapters.cpu.pool.job import Job, JobGroup
 from vyre.adapters.cpu.pool.layout import Outcome, StopReason
+from vyre.adapters.cpu.pool.options import default_threads
 from vyre.adapters.forks import process_lock, tell_in_forks
 from vyre.domain.errors import BackendError, DeviceOutOfMemory, DispatchFailed, InvalidResource, used_in_a_fork
 from vyre.domain.float_mode import in_default_mode
@@ -530,3 +531,26 @@ _POOLS: Final[WeakSet[WorkerPool]] = WeakSet()
 def _close_all() -> None:
     for pool in members_of(_POOLS):
         pool.close()
+
+
+_SHARED: Final[dict[frozenset[int] | None, WorkerPool]] = {}
+"""The pools that the process shares.  A fork keeps them, and they begin anew by themselves."""
+_LOCK: Final = process_lock()
+
+
+def shared_pool(load: Callable[[], Entries], affinity: frozenset[int] | None = None) -> WorkerPool:
+    """Returns the pool of the process for these CPUs; the first call makes it, with the runtime that ``load`` returns.
+
+    It has as many workers as ``options.default_threads`` says, and more once a job asks for them.
+    """
+    found = _SHARED.get(affinity)
+    return undisturbed(_made, load, affinity) if found is None else found
+
+
+def _made(load: Callable[[], Entries], affinity: frozenset[int] | None) -> WorkerPool:
+    with _LOCK, sealed:
+        found = _SHARED.get(affinity)
+        if found is None:
+            threads = default_threads(affinity)
+            found = _SHARED[affinity] = WorkerPool(load(), size=threads, cpus=threads, affinity=affinity)
+        return found

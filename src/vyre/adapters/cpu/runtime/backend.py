@@ -14,8 +14,7 @@ from vyre.adapters.cpu.runtime.counters import Counters
 from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.options import CpuOptions
 from vyre.adapters.cpu.runtime.probe import profile_of
-from vyre.adapters.cpu.runtime.toolchain import VERSION, toolchain_of
-from vyre.adapters.cpu.runtime.tools import Tools
+from vyre.adapters.cpu.runtime.tools import VERSION, Tools, toolchain_of
 from vyre.adapters.on_use import OnUse
 from vyre.domain.device import EngineKind
 from vyre.domain.errors import InvalidConfig, UnsupportedFeature
@@ -122,7 +121,7 @@ def make_backend(tools: Tools, options: CpuOptions, services: BackendServices) -
 
 
 def _pool(tools: Tools, options: CpuOptions, services: BackendServices) -> WorkerPool:
-    from vyre.adapters.cpu.pool.shared import shared_pool
+    from vyre.adapters.cpu.pool.worker_pool import shared_pool
     from vyre.adapters.cpu.runtime.runtime_code import load_entries
 
     return shared_pool(partial(load_entries, tools, services.artifacts(), services.now_ns), options.affinity)

@@ -49,6 +49,6 @@ def load_entries(
 
 def _text(tools: Tools) -> str:
     from vyre.adapters.cpu.pool.machine import Target
-    from vyre.adapters.cpu.pool.text import runtime_text
+    from vyre.adapters.cpu.pool.translation import runtime_text
 
     return runtime_text(Target(tools.features.arch, sys.platform))

@@ -1,4 +1,4 @@
-"""The emitter, the compiler, the loader and the workers, as the facets of the backend use them.
+"""The emitter, the compiler, the loader and the workers, as the facets of the backend use them, and their versions.
 
 The parts are functions, so that tests can replace them, and so that a process that only runs stored code imports
 neither the emitter nor the compiler.
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
-from vyre.adapters.cpu.native.compilation import Effort
+from vyre.adapters.cpu.native.compilation import Effort, llvm_version
 from vyre.adapters.cpu.native.features import CpuFeatures
+from vyre.adapters.source_digest import LLVM, emitter_digest
 from vyre.domain.frozen import frozen
 
 if TYPE_CHECKING:
@@ -98,3 +99,13 @@ def _emit(
     from vyre.adapters.cpu.llvm.emit import emit
 
     return emit(program, options, spec, sink)
+
+
+VERSION: Final = "1"
+"""The version of the backend."""
+
+
+def toolchain_of(features: CpuFeatures) -> str:
+    """Returns the versions of the backend, its emitter and its compiler, and the features of the processor."""
+    compiler = llvm_version() or "no compiler"
+    return f"version {VERSION}, emitter {emitter_digest(LLVM).hex()[:16]}, {compiler}, {features.text}"

@@ -10,10 +10,9 @@ from vyre.adapters.cuda.ptx.kernel import Assumption
 from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.adapters.cuda.ptx.private_layout import PrivateLayout
 from vyre.domain.analysis.bounds_checks import BoundsFacts, bounds_facts
-from vyre.domain.analysis.private_zeroing import needs_private_zeroing
-from vyre.domain.analysis.shared_zeroing import needs_zeroing
 from vyre.domain.analysis.uniformity import Uniformity, uniformity
 from vyre.domain.analysis.wide_access import WideAccess, WideFacts, wide_facts
+from vyre.domain.analysis.zeroing import needs_private_zeroing, needs_zeroing
 from vyre.domain.cached import cached_property
 from vyre.domain.ir.expr import EXCHANGING, Atomic, Load, Var
 from vyre.domain.ir.program import Program

@@ -1,4 +1,5 @@
-"""Lane values that need no array: affine functions of the lane's position, and boxes of lanes.
+"""Lane values that need no array: affine functions of the lane's position, and boxes of lanes; and the closed unions of
+values of expressions.
 
 A chunk of workgroups has four axes: w (workgroup in the chunk), z, y, x (position in the workgroup); lanes are numbered
 in C order, which is ascending linear id.  ``Affine`` is ``base + sum(c * position)`` in unbounded arithmetic; its u32
@@ -13,6 +14,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
+from vyre.adapters.lanes.types import Dense, Lanes
 from vyre.domain.ir.operators import BinaryOp
 
 Axes: TypeAlias = tuple[int, int, int, int]
@@ -222,3 +224,8 @@ def _ragged_cut(
     assert middle is not None
     left, right = middle.cut(axis, part)
     return _some(head) + _some(left), _some(right) + _some(rest)
+
+
+Word: TypeAlias = "int | Affine | Lanes"
+Truth: TypeAlias = "bool | Split | Lanes"
+Value: TypeAlias = "Word | Truth | Dense"

@@ -9,9 +9,9 @@ import numpy as np
 
 from vyre.adapters.lanes.types import Dense
 from vyre.adapters.reference.engine import RunOptions
+from vyre.adapters.reference.vector.affine import Value
 from vyre.adapters.reference.vector.lanes_context import Context, Grid, Indices, linear_global_ids, select
 from vyre.adapters.reference.vector.storage import Storage
-from vyre.adapters.reference.vector.value_types import Value
 from vyre.domain.errors import BackendError, DispatchTimeout, StepBudgetExceeded, TrapError
 from vyre.domain.ir.program import Dim3
 from vyre.domain.launch import Launch

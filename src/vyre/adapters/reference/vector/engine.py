@@ -32,7 +32,7 @@ from vyre.domain.validation.validator import check_rules
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from vyre.adapters.reference.vector.private_storage import PrivateStorage
+    from vyre.adapters.reference.vector.storage import PrivateStorage
 
 CHUNK_LANES: Final = 1 << 18
 """Lanes of a chunk.  Measured: fewer have more overhead of Python, more exceed the cache and the allocator's pools."""
@@ -133,7 +133,7 @@ class VectorKernel:
 
     def _private_memory(self, name: str, count: int, grid: Grid, last: dict[str, PrivateStorage]) -> PrivateStorage:
         """Returns zeroed memory for the lanes of a chunk; the array of the last chunk is reused."""
-        from vyre.adapters.reference.vector.private_storage import PrivateStorage  # few programs have private memory
+        from vyre.adapters.reference.vector.storage import PrivateStorage  # few programs have private memory
 
         before = last.pop(name, None)
         if before is None or len(before.array) < grid.lanes * count:

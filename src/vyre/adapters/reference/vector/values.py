@@ -9,10 +9,9 @@ import numpy as np
 
 from vyre.adapters import lanes
 from vyre.adapters.lanes.types import Dense, Lanes, LaneScalar
-from vyre.adapters.reference.vector.affine import Affine, Split
+from vyre.adapters.reference.vector.affine import Affine, Split, Truth, Value, Word
 from vyre.adapters.reference.vector.chunk import Chunk
 from vyre.adapters.reference.vector.lanes_context import Box, Context
-from vyre.adapters.reference.vector.value_types import Truth, Value, Word
 from vyre.domain.ir.types import ScalarType
 
 Evaluate: TypeAlias = Callable[[Chunk, Context], Value]

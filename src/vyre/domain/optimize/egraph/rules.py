@@ -18,9 +18,8 @@ from vyre.domain.cached import cached_property
 from vyre.domain.ir.expr import Binary, Expr, Literal, Var, children
 from vyre.domain.ir.rebuilding import with_children
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.optimize.egraph.costs import LEAF, cost_of
 from vyre.domain.optimize.egraph.graph import EGraph, Reason, Why
-from vyre.domain.optimize.egraph.heads import Head, Types, interned, leaf_head, operator_head
+from vyre.domain.optimize.egraph.heads import LEAF, Head, Types, cost_of, interned, leaf_head, operator_head
 
 Holes: TypeAlias = Mapping[str, ScalarType]
 

@@ -15,10 +15,9 @@ from vyre.domain.graphs.extraction import Alternatives, cheapest_trees, exchange
 from vyre.domain.graphs.ordering import needed_first
 from vyre.domain.ir.expr import Expr, Var
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.optimize.egraph.costs import LEAF, cost_of
 from vyre.domain.optimize.egraph.explanation import Step, explained
 from vyre.domain.optimize.egraph.graph import EGraph, Reason, Why
-from vyre.domain.optimize.egraph.heads import Head, Opaque
+from vyre.domain.optimize.egraph.heads import LEAF, Head, Opaque, cost_of
 from vyre.domain.optimize.egraph.rules import Rule, Rules, RuleSet
 from vyre.domain.optimize.egraph.windows import Form, Scope, Window, window_of
 

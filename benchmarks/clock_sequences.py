@@ -122,7 +122,7 @@ class SequenceBench:
             began = time.perf_counter_ns()
             run = sequence(rounds)
             whole = time.perf_counter_ns() - began
-            structure = self.sequences[PARTNERS[way]].structure
+            structure = self.sequences[PARTNERS[way]]._structure
             if way == "persistent":
                 self._times.took_by_workers(structure, run.kernels, run.timing, whole)
             else:
@@ -131,7 +131,7 @@ class SequenceBench:
     def _plan(self, cell: Cell, costs: LaunchCosts, *, together: bool | None = None) -> ExecutionPlan:
         """Returns what the planner decides about a cell; ``together`` leaves joined launches one way of two."""
         executable = {ExecutionMode.GRAPH}
-        structures = [None if way not in self.sequences else self.sequences[way].structure for way in _LISTED]
+        structures = [None if way not in self.sequences else self.sequences[way]._structure for way in _LISTED]
         apart, joined = structures
         fusion = None
         if joined is not None:

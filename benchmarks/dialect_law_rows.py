@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import vyre
 from benchmarks.harness import Metric, Row, Samples, compare
-from vyre.app.dialects.registry import Registry
+from vyre.app.dialects.registry import DialectRegistry
 from vyre.app.dialects.trusted_laws import trusted_laws
 from vyre.domain.dialects.expansion import expanded
 from vyre.domain.dialects.laws.checker import check
@@ -57,7 +57,7 @@ class _Case(NamedTuple):
 
 @cache
 def _cases() -> tuple[_Case, ...]:
-    registry = Registry()
+    registry = DialectRegistry()
     operations = [
         Operation.of(parse_definition(text, "a benchmark", 0), law_texts=laws) for text, laws in _OPERATIONS.items()
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from vyre.domain.numerics.f64_program import Branch, F64Program, Kind, Op, Region, Step
+from vyre.domain.numerics.f64_program import Branch, F64Program, F64Step, Kind, Op, Region
 
 # F32 values are kept as bit patterns, so that no move can touch a NaN.
 _C_TYPE: Final = {
@@ -27,7 +27,7 @@ static inline uint32_t bits32(float v) { uint32_t b; memcpy(&b, &v, 4); return b
 static inline uint64_t word64(uint64_t v) { return v; }
 """
 
-_EXPRESSIONS: Final[dict[Op, Callable[[Step, list[str]], str]]] = {
+_EXPRESSIONS: Final[dict[Op, Callable[[F64Step, list[str]], str]]] = {
     Op.INPUT: lambda s, v: "x",
     Op.BITS: lambda s, v: v[0],
     Op.FROM_BITS: lambda s, v: v[0],
@@ -56,7 +56,7 @@ _EXPRESSIONS: Final[dict[Op, Callable[[Step, list[str]], str]]] = {
 }
 
 
-def _expression(program: F64Program, step: Step) -> str:
+def _expression(program: F64Program, step: F64Step) -> str:
     if step.op is Op.CONST:
         return f"f64_of({step.immediate:#x}ull)" if step.kind is Kind.F64 else f"{step.immediate:#x}u"
     operands = [f"v{arg}" for arg in step.args]

@@ -10,6 +10,7 @@ import clock_page
 import decision_catalogue
 import error_page
 import law_page
+import name_page
 import python_page
 import rule_page
 import seed_page
@@ -335,6 +336,7 @@ def pages() -> dict[Path, str]:
         ROOT / "docs" / "validation.md": rule_page.render_catalogue(LINTS.values()),
         ROOT / "src" / "vyre" / "gallery" / "README.md": gallery(),
         **{ROOT / "docs" / name: text for name, text in clock_page.render(table).items()},
+        **{ROOT / "docs" / name: text for name, text in name_page.render(table).items()},
         **{DECISIONS / path: text for path, text in decision_catalogue.pages().items()},
     }
 

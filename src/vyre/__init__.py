@@ -13,6 +13,7 @@ from importlib import import_module
 from time import time_ns
 from typing import TYPE_CHECKING, Final
 
+from vyre.domain.lazy_names import homes as _homes
 from vyre.domain.lazy_names import place_functions as _place_functions
 
 IMPORTED_NS: Final = time_ns()
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from vyre.adapters.cuda.machine.options import RunOptions as RunOptions
     from vyre.adapters.cuda.registration import cuda_catalog as cuda_catalog
     from vyre.adapters.cuda.runtime.device import CudaOptions as CudaOptions
+    from vyre.adapters.cuda.seam import JitOptions as JitOptions
+    from vyre.adapters.device_files import SignatureTable as SignatureTable
     from vyre.adapters.telemetry.guarded import RecentEvents as RecentEvents
     from vyre.adapters.telemetry.prometheus import PrometheusTelemetry as PrometheusTelemetry
     from vyre.adapters.telemetry.structured import StructlogTelemetry as StructlogTelemetry
@@ -36,9 +39,11 @@ if TYPE_CHECKING:
     from vyre.app.emission import emit as emit
     from vyre.app.evidence.bundle import EvidenceBundle as EvidenceBundle, read_evidence as read_evidence
     from vyre.app.evidence.replaying import EvidenceReplay as EvidenceReplay, replay_evidence as replay_evidence
-    from vyre.app.explain.explanation import Explanation as Explanation
+    from vyre.app.explain.explanation import (
+        Explanation as Explanation, DecisionSummary as DecisionSummary, Offer as Offer,
+    )
     from vyre.app.explain.journals import replay_file as replay_file
-    from vyre.app.invalidation import InvalidationReport as InvalidationReport
+    from vyre.app.invalidation import InvalidationReport as InvalidationReport, InvalidEntry as InvalidEntry
     from vyre.app.fixpoint import FixedPoint as FixedPoint, FixedPointResult as FixedPointResult
     from vyre.app.journal import DecisionJournal as DecisionJournal
     from vyre.app.kernels.kernel import Kernel as Kernel, function as function, kernel as kernel
@@ -46,49 +51,75 @@ if TYPE_CHECKING:
     from vyre.app.opening import open as open
     from vyre.app.optimizing import OptimizedProgram as OptimizedProgram, optimize as optimize
     from vyre.app.persistent.jobs import PersistentJobs as PersistentJobs
-    from vyre.app.persistent.tickets import JobBatch as JobBatch, Ticket as Ticket
+    from vyre.app.persistent.tickets import JobBatch as JobBatch, Ticket as Ticket, BatchTicket as BatchTicket
     from vyre.app.pipeline import BoundLaunch as BoundLaunch, Pipeline as Pipeline
-    from vyre.app.prediction import PredictionConfig as PredictionConfig, PredictionReport as PredictionReport
+    from vyre.app.prediction import (
+        PredictionConfig as PredictionConfig, PredictionReport as PredictionReport,
+        PredictionDecision as PredictionDecision,
+    )
     from vyre.app.queries.cache import ResidentCache as ResidentCache
-    from vyre.app.queries.plan import QueriesPlan as QueriesPlan, QueryResults as QueryResults
+    from vyre.app.queries.plan import QueriesPlan as QueriesPlan, QueryResults as QueryResults, QueryGroup as QueryGroup
     from vyre.app.queries.queries import Queries as Queries
-    from vyre.app.residency import ResidencyReport as ResidencyReport
+    from vyre.app.residency import ResidencyReport as ResidencyReport, ResidentEviction as ResidentEviction
     from vyre.app.resident import ResidentArray as ResidentArray
     from vyre.app.resident_dispatch import BoundResidentLaunch as BoundResidentLaunch
     from vyre.app.result import Result as Result
-    from vyre.app.selection import SelectionReport as SelectionReport
+    from vyre.app.selection import SelectionReport as SelectionReport, CandidateReport as CandidateReport
     from vyre.app.session import Session as Session
     from vyre.app.shadow.settings import Shadow as Shadow
     from vyre.app.shadow.state import (
         ShadowReport as ShadowReport, ShadowState as ShadowState, ShadowStatus as ShadowStatus,
+        Quarantined as Quarantined,
     )
     from vyre.app.asking import missing as missing
-    from vyre.app.shorthand import Indirect as Indirect
+    from vyre.app.shorthand import Indirect as Indirect, Keywords as Keywords
     from vyre.app.specialized import (
         SpecializationReport as SpecializationReport, SpecializedPipeline as SpecializedPipeline,
+        Specialization as Specialization, SpecializationDecision as SpecializationDecision,
     )
     from vyre.app.stored_programs import StoredProgram as StoredProgram, read_program as read_program
     from vyre.app.transfers.reading import BoundDownload as BoundDownload
     from vyre.app.transfers.report import Downloaded as Downloaded, TransferReport as TransferReport
     from vyre.app.dialects.current import dialect_registry as dialect_registry
+    from vyre.app.dialects.lowered import LoweringChoice as LoweringChoice
+    from vyre.app.dialects.registry import (
+        DialectRegistry as DialectRegistry, RegisteredOperation as RegisteredOperation,
+        RegistrySnapshot as RegistrySnapshot,
+    )
+    from vyre.app.foreign_arrays import (
+        SupportsArray as SupportsArray, SupportsArrayInterface as SupportsArrayInterface,
+        SupportsDLPack as SupportsDLPack,
+    )
+    from vyre.app.kernels.launches import Launcher as Launcher
     from vyre.app.transfers.slots import Marked as Marked
-    from vyre.app.tuning.race import RaceReport as RaceReport
-    from vyre.app.tuning.report import Tuned as Tuned, TuningReport as TuningReport
+    from vyre.app.tuning.race import RaceReport as RaceReport, Raced as Raced
+    from vyre.app.tuning.report import (
+        Tuned as Tuned, TuningReport as TuningReport, Rejected as Rejected, TuningSource as TuningSource,
+    )
     from vyre.app.tuning.tuner import TuningSettings as TuningSettings
     from vyre.app.sequences.plan import (
         SequenceRun as SequenceRun, WorkGroup as WorkGroup, WorkPlan as WorkPlan,
     )
+    from vyre.app.sequences.residency import KeptMemory as KeptMemory
     from vyre.app.sequences.sequence import StepSequence as StepSequence
     from vyre.app.sequences.steps import Batch as Batch, Repeat as Repeat, Step as Step
     from vyre.app.sequences.temporary import Temporary as Temporary
     from vyre.app.speculation import Speculation as Speculation, SpeculationResult as SpeculationResult
     from vyre.app.work_queue import WorkQueue as WorkQueue, WorkQueueResult as WorkQueueResult
     from vyre.domain.cache_config import CacheConfig as CacheConfig, Durability as Durability, Eviction as Eviction
+    from vyre.domain.device_signature import DeviceSignature as DeviceSignature
     from vyre.domain.diagnostics import Diagnostic as Diagnostic, Severity as Severity
+    from vyre.domain.dialects.laws.law import Law as Law, OperandUse as OperandUse
+    from vyre.domain.dialects.laws.stated import StatedLaw as StatedLaw
+    from vyre.domain.dialects.manifests import Manifest as Manifest
     from vyre.domain.dialects.migration import (
-        Deprecation as Deprecation, Migration as Migration, OperationVersion as OperationVersion,
+        Deprecation as Deprecation, Migration as Migration, OperationVersion as OperationVersion, Migrated as Migrated,
+        MigratedProgram as MigratedProgram, Migrations as Migrations, MovedCalls as MovedCalls,
     )
-    from vyre.domain.dialects.operations import Dialect as Dialect, Lowering as Lowering, Operation as Operation
+    from vyre.domain.dialects.operations import (
+        Dialect as Dialect, Lowering as Lowering, Operation as Operation, Category as Category, Signature as Signature,
+        TypedSlot as TypedSlot,
+    )
     from vyre.domain.dispatch import (
         DispatchConfig as DispatchConfig, DispatchTiming as DispatchTiming, OutputArena as OutputArena,
         PersistentThreadMode as PersistentThreadMode, SpeculationMode as SpeculationMode,
@@ -96,27 +127,21 @@ if TYPE_CHECKING:
     from vyre.domain.errors import (
         BackendError as BackendError, BackendUnavailable as BackendUnavailable, BuildError as BuildError,
         DataRaceError as DataRaceError, DeviceLost as DeviceLost, DeviceOutOfMemory as DeviceOutOfMemory,
-        DispatchFailed as DispatchFailed, DispatchTimeout as DispatchTimeout,
-        DuplicateOperation as DuplicateOperation, ErrorCode as ErrorCode,
-        ForeignCosts as ForeignCosts, GridOverflow as GridOverflow, InvalidConfig as InvalidConfig,
-        InvalidDialect as InvalidDialect, InvalidField as InvalidField,
-        InvalidInput as InvalidInput, InvalidResource as InvalidResource,
-        KernelCompileFailed as KernelCompileFailed, KernelSourceError as KernelSourceError,
-        MalformedBundle as MalformedBundle,
-        MigrationFailed as MigrationFailed, UnknownOperation as UnknownOperation,
-        MalformedJson as MalformedJson, MalformedText as MalformedText, MalformedWire as MalformedWire,
-        PlanError as PlanError, QueueFull as QueueFull, RefusedByGate as RefusedByGate,
-        StaleCosts as StaleCosts,
-        StepBudgetExceeded as StepBudgetExceeded, TrapError as TrapError,
-        UnboundVariable as UnboundVariable, UnexpectedDigest as UnexpectedDigest,
-        UnfinishedBuild as UnfinishedBuild, UnfinishedProgram as UnfinishedProgram,
-        UnknownAttribute as UnknownAttribute, UnreadableFile as UnreadableFile,
-        UnsupportedFeature as UnsupportedFeature, UnsupportedUse as UnsupportedUse,
-        UnusableBundle as UnusableBundle, UnusableCosts as UnusableCosts, VyreError as VyreError,
-        WorkQueueOverflow as WorkQueueOverflow,
+        DispatchFailed as DispatchFailed, DispatchTimeout as DispatchTimeout, DuplicateOperation as DuplicateOperation,
+        ErrorCode as ErrorCode, ForeignCosts as ForeignCosts, GridOverflow as GridOverflow,
+        InvalidConfig as InvalidConfig, InvalidDialect as InvalidDialect, InvalidField as InvalidField,
+        InvalidInput as InvalidInput, InvalidResource as InvalidResource, KernelCompileFailed as KernelCompileFailed,
+        KernelSourceError as KernelSourceError, MalformedBundle as MalformedBundle, MigrationFailed as MigrationFailed,
+        UnknownOperation as UnknownOperation, MalformedJson as MalformedJson, MalformedText as MalformedText,
+        MalformedWire as MalformedWire, PlanError as PlanError, QueueFull as QueueFull, RefusedByGate as RefusedByGate,
+        StaleCosts as StaleCosts, StepBudgetExceeded as StepBudgetExceeded, TrapError as TrapError,
+        UnboundVariable as UnboundVariable, UnexpectedDigest as UnexpectedDigest, UnfinishedBuild as UnfinishedBuild,
+        UnfinishedProgram as UnfinishedProgram, UnknownAttribute as UnknownAttribute, UnreadableFile as UnreadableFile,
+        UnsupportedFeature as UnsupportedFeature, UnsupportedUse as UnsupportedUse, UnusableBundle as UnusableBundle,
+        UnusableCosts as UnusableCosts, VyreError as VyreError, WorkQueueOverflow as WorkQueueOverflow, Event as Event,
     )
     from vyre.domain.frontend.annotations import (
-        In as In, InOut as InOut, Out as Out, Static as Static, like as like,
+        In as In, InOut as InOut, Out as Out, Static as Static, like as like, Like as Like,
     )
     from vyre.domain.frontend.intrinsics import (
         barrier as barrier, call as call, global_id as global_id, grid_loop as grid_loop, grid_sync as grid_sync,
@@ -158,13 +183,25 @@ if TYPE_CHECKING:
         i8 as i8, i16 as i16, i32 as i32, i64 as i64, u8 as u8, u16 as u16, u32 as u32, u64 as u64,
     )
     from vyre.domain.ir.views import View2d as View2d, View3d as View3d
-    from vyre.domain.ir.upstream import import_upstream as import_upstream
+    from vyre.domain.ir.upstream import import_upstream as import_upstream, Imported as Imported
     from vyre.domain.missing import Missing as Missing, MissingKind as MissingKind
-    from vyre.domain.launch_costs import LaunchCosts as LaunchCosts, Provenance as Provenance
+    from vyre.domain.launch_costs import (
+        LaunchCosts as LaunchCosts, Provenance as Provenance, CostSource as CostSource, KernelTime as KernelTime,
+        Measured as Measured,
+    )
+    from vyre.domain.optimize.passes import PassResult as PassResult
     from vyre.domain.program_report import InvalidProgram as InvalidProgram, Report as Report
     from vyre.domain.races import DataRace as DataRace, LanePlace as LanePlace, RacingAccess as RacingAccess
-    from vyre.domain.specialization import SpecMap as SpecMap, SpecValue as SpecValue
+    from vyre.domain.record import Reason as Reason
+    from vyre.domain.specialization import SpecMap as SpecMap, SpecValue as SpecValue, SpecKind as SpecKind
+    from vyre.domain.tuning_pins import Pin as Pin, Pins as Pins
+    from vyre.domain.upload_reuse import UploadReuse as UploadReuse
     from vyre.domain.validation.validator import validate as validate
+    from vyre.policies.decision_records import (
+        DecisionRecord as DecisionRecord, ReplayOutcome as ReplayOutcome, Replayed as Replayed,
+        VerdictDifference as VerdictDifference,
+    )
+    from vyre.policies.evidence.shadow import ShadowLimits as ShadowLimits
     from vyre.policies.frontiers.fixpoint import FixpointExecutor as FixpointExecutor
     from vyre.policies.launching.queueing import QueueDiscipline as QueueDiscipline
     from vyre.policies.prediction.confirming import ConfirmWay as ConfirmWay
@@ -177,116 +214,7 @@ if TYPE_CHECKING:
 # isort: on
 # fmt: on
 
-# What the block above says, for run time: module -> names.
-_HOME: Final[dict[str, str]] = {
-    "vyre.adapters.cuda.machine.options": "RunOptions",
-    "vyre.adapters.cuda.registration": "cuda_catalog",
-    "vyre.adapters.cuda.runtime.device": "CudaOptions",
-    "vyre.adapters.telemetry.guarded": "RecentEvents",
-    "vyre.adapters.telemetry.prometheus": "PrometheusTelemetry",
-    "vyre.adapters.telemetry.structured": "StructlogTelemetry",
-    "vyre.app.aot": "WrittenBundle aot_emitters build_bundle",
-    "vyre.app.bundle": "LoadedBundle load_bundle",
-    "vyre.app.calibration.service": "KnownCosts",
-    "vyre.app.asking": "missing",
-    "vyre.app.drain_program": "DrainProgram drain_program",
-    "vyre.app.emission": "emit",
-    "vyre.app.evidence.bundle": "EvidenceBundle read_evidence",
-    "vyre.app.evidence.replaying": "EvidenceReplay replay_evidence",
-    "vyre.app.explain.explanation": "Explanation",
-    "vyre.app.explain.journals": "replay_file",
-    "vyre.app.invalidation": "InvalidationReport",
-    "vyre.app.fixpoint": "FixedPoint FixedPointResult",
-    "vyre.app.journal": "DecisionJournal",
-    "vyre.app.kernels.kernel": "Kernel function kernel",
-    "vyre.app.known_devices": "device_signatures",
-    "vyre.app.opening": "open",
-    "vyre.app.optimizing": "OptimizedProgram optimize",
-    "vyre.app.persistent.jobs": "PersistentJobs",
-    "vyre.app.persistent.tickets": "JobBatch Ticket",
-    "vyre.app.pipeline": "BoundLaunch Pipeline",
-    "vyre.app.prediction": "PredictionConfig PredictionReport",
-    "vyre.app.queries.cache": "ResidentCache",
-    "vyre.app.queries.plan": "QueriesPlan QueryResults",
-    "vyre.app.queries.queries": "Queries",
-    "vyre.app.residency": "ResidencyReport",
-    "vyre.app.resident": "ResidentArray",
-    "vyre.app.resident_dispatch": "BoundResidentLaunch",
-    "vyre.app.result": "Result",
-    "vyre.app.selection": "SelectionReport",
-    "vyre.app.session": "Session",
-    "vyre.app.shadow.settings": "Shadow",
-    "vyre.app.shadow.state": "ShadowReport ShadowState ShadowStatus",
-    "vyre.app.shorthand": "Indirect",
-    "vyre.app.specialized": "SpecializationReport SpecializedPipeline",
-    "vyre.app.stored_programs": "StoredProgram read_program",
-    "vyre.app.transfers.reading": "BoundDownload",
-    "vyre.app.transfers.report": "Downloaded TransferReport",
-    "vyre.app.transfers.slots": "Marked",
-    "vyre.app.dialects.current": "dialect_registry",
-    "vyre.domain.dialects.migration": "Deprecation Migration OperationVersion",
-    "vyre.domain.dialects.operations": "Dialect Lowering Operation",
-    "vyre.app.tuning.race": "RaceReport",
-    "vyre.app.tuning.report": "Tuned TuningReport",
-    "vyre.app.tuning.tuner": "TuningSettings",
-    "vyre.app.sequences.plan": "SequenceRun WorkGroup WorkPlan",
-    "vyre.app.sequences.sequence": "StepSequence",
-    "vyre.app.sequences.steps": "Batch Repeat Step",
-    "vyre.app.sequences.temporary": "Temporary",
-    "vyre.app.speculation": "Speculation SpeculationResult",
-    "vyre.app.work_queue": "WorkQueue WorkQueueResult",
-    "vyre.domain.cache_config": "CacheConfig Durability Eviction",
-    "vyre.domain.diagnostics": "Diagnostic Severity",
-    "vyre.domain.dispatch": "DispatchConfig DispatchTiming OutputArena PersistentThreadMode SpeculationMode",
-    "vyre.domain.errors": (
-        "BackendError BackendUnavailable BuildError DataRaceError DeviceLost DeviceOutOfMemory DispatchFailed "
-        "DispatchTimeout DuplicateOperation ErrorCode ForeignCosts GridOverflow InvalidConfig InvalidDialect "
-        "InvalidField InvalidInput InvalidResource "
-        "KernelCompileFailed KernelSourceError MalformedBundle MalformedJson MalformedText "
-        "MalformedWire MigrationFailed UnknownOperation "
-        "PlanError QueueFull RefusedByGate StaleCosts StepBudgetExceeded TrapError UnboundVariable "
-        "UnexpectedDigest UnfinishedBuild "
-        "UnfinishedProgram UnknownAttribute UnreadableFile UnsupportedFeature UnsupportedUse UnusableBundle "
-        "UnusableCosts VyreError WorkQueueOverflow"
-    ),
-    "vyre.domain.frontend.annotations": "In InOut Out Static like",
-    "vyre.domain.frontend.intrinsics": (
-        "barrier call global_id grid_loop grid_sync group_id local_id num_groups private_array spec static "
-        "subgroup_lane subgroup_size trap workgroup_array"
-    ),
-    "vyre.domain.geometry": "GridRule LaunchGeometry",
-    "vyre.domain.ir.builder": "BufferHandle Operand ProgramBuilder TypeLike Value Variable",
-    "vyre.domain.ir.switching": "SwitchArms",
-    "vyre.domain.ir.views": "View2d View3d",
-    "vyre.domain.ir.functions": (
-        "abs_ abs_diff acos asin atan ceil clmul clz cos cosh ctz exp exp2 floor fma inverse_sqrt is_finite is_inf "
-        "is_nan log log2 max_ min_ mulhi narrow pack popcount reciprocal reverse_bits rotl rotr round_ "
-        "round_even sat_add sat_mul sat_sub select sign sin sinh sqrt subgroup_add subgroup_all subgroup_and "
-        "subgroup_any subgroup_ballot subgroup_broadcast subgroup_exclusive_add subgroup_exclusive_and "
-        "subgroup_exclusive_max subgroup_exclusive_min subgroup_exclusive_or subgroup_exclusive_xor "
-        "subgroup_inclusive_add subgroup_inclusive_and subgroup_inclusive_max subgroup_inclusive_min "
-        "subgroup_inclusive_or subgroup_inclusive_xor subgroup_max subgroup_min subgroup_or subgroup_shuffle "
-        "subgroup_xor tan tanh trunc unpack wrap_cast"
-    ),
-    "vyre.domain.ir.operators": "Ordering",
-    "vyre.domain.ir.program": "Buffer Program",
-    "vyre.domain.ir.types": "ScalarType bf16 bool8 bool_ f16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64",
-    "vyre.domain.ir.upstream": "import_upstream",
-    "vyre.domain.launch_costs": "LaunchCosts Provenance",
-    "vyre.domain.missing": "Missing MissingKind",
-    "vyre.domain.program_report": "InvalidProgram Report",
-    "vyre.domain.races": "DataRace LanePlace RacingAccess",
-    "vyre.domain.specialization": "SpecMap SpecValue",
-    "vyre.domain.validation.validator": "validate",
-    "vyre.policies.frontiers.fixpoint": "FixpointExecutor",
-    "vyre.policies.launching.queueing": "QueueDiscipline",
-    "vyre.policies.prediction.confirming": "ConfirmWay",
-    "vyre.policies.launching.execution_prices": "ExecutionMode",
-    "vyre.policies.tuning.paired_race": "RaceThresholds",
-    "vyre.ports.bundles": "AotEmitter AotTargetId",
-    "vyre.ports.support": "Telemetry",
-}
-_MODULE_OF: Final = {name: module for module, names in _HOME.items() for name in names.split()}
+_MODULE_OF: Final = _homes(__name__)
 
 # `from vyre import *` leaves Python's own names alone: `vyre.open` is written with its module.
 __all__ = sorted(name for name in _MODULE_OF if not hasattr(builtins, name))

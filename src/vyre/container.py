@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre.domain.lazy_names import importer
-
 if TYPE_CHECKING:
     from vyre.app.cli import main as main
     from vyre.app.container import Container as Container
+else:  # so that type checkers refuse names that do not exist
+    from vyre.domain.lazy_names import exports
 
-__all__ = ["Container", "main"]
-__getattr__ = importer(__name__, {"Container": "vyre.app.container", "main": "vyre.app.cli"})
+    __all__, __getattr__, __dir__ = exports(__name__)

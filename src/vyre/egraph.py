@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre.domain.lazy_names import importer
-
 if TYPE_CHECKING:
-    from vyre.graphs.egraph import EGraph
-    from vyre.graphs.egraph_closed import CanonicalRows, CheapestTerm, ClosedEGraph
+    from vyre.graphs.egraph import EGraph as EGraph
+    from vyre.graphs.egraph_closed import CanonicalRows as CanonicalRows
+    from vyre.graphs.egraph_closed import CheapestTerm as CheapestTerm
+    from vyre.graphs.egraph_closed import ClosedEGraph as ClosedEGraph
+else:  # so that type checkers refuse names that do not exist
+    from vyre.domain.lazy_names import exports
 
-__all__ = ["CanonicalRows", "CheapestTerm", "ClosedEGraph", "EGraph"]
-_CLOSED = dict.fromkeys(__all__, "vyre.graphs.egraph_closed")
-__getattr__ = importer(__name__, _CLOSED | {"EGraph": "vyre.graphs.egraph"})
+    __all__, __getattr__, __dir__ = exports(__name__)

@@ -9,38 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre.domain.lazy_names import importer
-
+# fmt: off
+# isort: off
 if TYPE_CHECKING:
     from vyre.domain.gates import (
-        Allow,
-        Answer,
-        Gate,
-        GatedProgram,
-        GateReport,
-        MutationClass,
-        Refuse,
-        at_most_bytes,
-        changes_at_most,
-        check_gates,
-        no_order_dependent_results,
-        no_traps,
-        only_dialects,
+        Allow as Allow, Answer as Answer, Gate as Gate, GatedProgram as GatedProgram, GateReport as GateReport,
+        MutationClass as MutationClass, Refuse as Refuse, at_most_bytes as at_most_bytes,
+        changes_at_most as changes_at_most, check_gates as check_gates,
+        no_order_dependent_results as no_order_dependent_results, no_traps as no_traps, only_dialects as only_dialects,
     )
+else:  # so that type checkers refuse names that do not exist
+    from vyre.domain.lazy_names import exports
 
-__all__ = [
-    "Allow",
-    "Answer",
-    "Gate",
-    "GateReport",
-    "GatedProgram",
-    "MutationClass",
-    "Refuse",
-    "at_most_bytes",
-    "changes_at_most",
-    "check_gates",
-    "no_order_dependent_results",
-    "no_traps",
-    "only_dialects",
-]
-__getattr__ = importer(__name__, dict.fromkeys(__all__, "vyre.domain.gates"))
+    __all__, __getattr__, __dir__ = exports(__name__)
+# isort: on
+# fmt: on

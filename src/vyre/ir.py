@@ -25,12 +25,12 @@ The digest of a program does not depend on the version and stays the same.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 # fmt: off
 # isort: off
 if TYPE_CHECKING:
-    from vyre.domain.diagnostics import Diagnostic as Diagnostic, Severity as Severity
+    from vyre.domain.diagnostics import Diagnostic as Diagnostic, Severity as Severity, OpLocation as OpLocation
     from vyre.domain.ir.buffers import (
         DEFAULT_KIND as DEFAULT_KIND, NO_HINTS as NO_HINTS, Access as Access, Buffer as Buffer,
         BufferHints as BufferHints, CacheLocality as CacheLocality, MemoryKind as MemoryKind,
@@ -54,15 +54,15 @@ if TYPE_CHECKING:
     )
     from vyre.domain.ir.node import Node as Node
     from vyre.domain.ir.operators import (
-        ATOMIC_ELEMENTS as ATOMIC_ELEMENTS, ATOMIC_MEANING as ATOMIC_MEANING, BINARY as BINARY,
-        SUBGROUP as SUBGROUP, UNARY as UNARY,
-        AtomicOp as AtomicOp, BinaryOp as BinaryOp, BinaryRow as BinaryRow, Ordering as Ordering, Result as Result,
-        RightOperand as RightOperand, Span as Span, SubgroupOp as SubgroupOp,
+        ATOMIC_ELEMENTS as ATOMIC_ELEMENTS, ATOMIC_MEANING as ATOMIC_MEANING, BINARY as BINARY, SUBGROUP as SUBGROUP,
+        UNARY as UNARY, AtomicOp as AtomicOp, BinaryOp as BinaryOp, BinaryRow as BinaryRow, Ordering as Ordering,
+        Result as Result, RightOperand as RightOperand, Span as Span, SubgroupOp as SubgroupOp,
         SubgroupRow as SubgroupRow, UnaryOp as UnaryOp, UnaryRow as UnaryRow, binary_result as binary_result,
         bitcast_is_legal as bitcast_is_legal, cast_is_legal as cast_is_legal, narrow_is_legal as narrow_is_legal,
-        unary_result as unary_result, wrap_cast_is_legal as wrap_cast_is_legal,
+        unary_result as unary_result, wrap_cast_is_legal as wrap_cast_is_legal, Element as Element,
     )
-    from vyre.domain.ir.program import Program as Program
+    from vyre.domain.ir.program import Program as Program, ProgramSource as ProgramSource
+    from vyre.domain.ir.scopes import Scope as Scope
     from vyre.domain.ir.stmt import (
         Arm as Arm, Assign as Assign, AsyncLoad as AsyncLoad, AsyncStore as AsyncStore, AsyncWait as AsyncWait,
         Barrier as Barrier, Block as Block, Body as Body, Break as Break, Continue as Continue,
@@ -79,57 +79,16 @@ if TYPE_CHECKING:
         bf16 as bf16, bool8 as bool8, bool_ as bool_, f16 as f16, f32 as f32, f64 as f64, i8 as i8, i16 as i16,
         i32 as i32, i64 as i64, u8 as u8, u16 as u16, u32 as u32, u64 as u64,
     )
+    from vyre.domain.ir.value import OpenProgram as OpenProgram, Origin as Origin
     from vyre.domain.ir.views import view_index as view_index
     from vyre.domain.ir.walk import unique_expressions as unique_expressions
     from vyre.domain.names import Dim3 as Dim3
     from vyre.domain.program_report import Report as Report
     from vyre.domain.source_location import SourceLocation as SourceLocation
     from vyre.domain.validation.validator import validate as validate
-else:
-    from vyre.domain.lazy_names import homes, importer
+else:  # so that type checkers refuse names that do not exist
+    from vyre.domain.lazy_names import exports
+
+    __all__, __getattr__, __dir__ = exports(__name__)
 # isort: on
 # fmt: on
-
-# The same names for run time, where they are imported on first use: module -> names.
-_HOME: Final[dict[str, str]] = {
-    "vyre.domain.diagnostics": "Diagnostic Severity",
-    "vyre.domain.ir.buffers": "DEFAULT_KIND NO_HINTS Access Buffer BufferHints CacheLocality MemoryKind",
-    "vyre.domain.ir.definitions": "Definition Parameter Version",
-    "vyre.domain.ir.event_builder": "EventBuilder",
-    "vyre.domain.ir.expr": (
-        "Atomic Binary Bitcast BufferLength Call Cast Expr Fma IdKind LaunchId Literal Load Narrow Native Pack "
-        "Select SpecConst SubgroupBallot SubgroupLane SubgroupReduce SubgroupShuffle SubgroupSize Unary Unpack Var "
-        "WrapCast children walk"
-    ),
-    "vyre.domain.ir.limits": "MAX_BUFFERS MAX_EXPRESSION_DEPTH MAX_NODES MAX_PROGRAM_NODES MAX_STATEMENT_DEPTH",
-    "vyre.domain.ir.node": "Node",
-    "vyre.domain.ir.operators": (
-        "ATOMIC_ELEMENTS ATOMIC_MEANING BINARY SUBGROUP UNARY AtomicOp BinaryOp BinaryRow Ordering Result "
-        "RightOperand Span SubgroupOp SubgroupRow UnaryOp UnaryRow binary_result bitcast_is_legal cast_is_legal "
-        "narrow_is_legal unary_result wrap_cast_is_legal"
-    ),
-    "vyre.domain.ir.program": "Program",
-    "vyre.domain.ir.stmt": (
-        "Arm Assign AsyncLoad AsyncStore AsyncWait Barrier Block Body Break Continue GridLoop If IndirectDispatch Let "
-        "Loop Region Return Stmt Store Switch Trap bodies if_chain operands walk_statements"
-    ),
-    "vyre.domain.ir.types": (
-        "EXECUTABLE_TYPES NARROW_TYPES SCALAR_BY_TEXT DataType ReservedType ScalarType TypeArg TypeKind bf16 bool8 "
-        "bool_ f16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64"
-    ),
-    "vyre.domain.ir.views": "view_index",
-    "vyre.domain.ir.walk": "unique_expressions",
-    "vyre.domain.names": "Dim3",
-    "vyre.domain.program_report": "Report",
-    "vyre.domain.source_location": "SourceLocation",
-    "vyre.domain.validation.validator": "validate",
-}
-
-__all__ = sorted(name for names in _HOME.values() for name in names.split())
-
-if not TYPE_CHECKING:  # so that type checkers refuse names that do not exist
-    __getattr__ = importer(__name__, homes(_HOME))
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

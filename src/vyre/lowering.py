@@ -17,13 +17,15 @@ docs/new-backend.md shows them in use.  The names stay within a minor series, as
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 # fmt: off
 # isort: off
 if TYPE_CHECKING:
     from vyre.adapters.pipelines import Compilation as Compilation, PipelineExecutor as PipelineExecutor
-    from vyre.domain.binding import Binding as Binding, BindingPlan as BindingPlan, plan_bindings as plan_bindings
+    from vyre.domain.binding import (
+        Binding as Binding, BindingPlan as BindingPlan, plan_bindings as plan_bindings, BindingRole as BindingRole,
+    )
     from vyre.domain.dialects.expansion import expanded as expanded
     from vyre.domain.dialects.laws.evaluation import Operators as Operators
     from vyre.domain.dialects.laws.lowered import lowered as lowered
@@ -42,45 +44,15 @@ if TYPE_CHECKING:
     from vyre.domain.names import OpId as OpId
     from vyre.domain.numerics.f64_program import (
         Branch as Branch, F64Program as F64Program, Kind as Kind, Op as Op, Region as Region, Table as Table,
+        F64Step as F64Step,
     )
     from vyre.domain.numerics.transcendentals import transcendental as transcendental
     from vyre.domain.op_ids import ALL_OPS as ALL_OPS, native_op as native_op, required_ops as required_ops
     from vyre.domain.scoped_names import ScopedNames as ScopedNames
     from vyre.domain.specialization import spec_literals as spec_literals
-else:
-    from vyre.domain.lazy_names import homes, importer
+else:  # so that type checkers refuse names that do not exist
+    from vyre.domain.lazy_names import exports
+
+    __all__, __getattr__, __dir__ = exports(__name__)
 # isort: on
 # fmt: on
-
-# The same names for run time, where they are imported on first use: module -> names.
-_HOME: Final[dict[str, str]] = {
-    "vyre.adapters.pipelines": "Compilation PipelineExecutor",
-    "vyre.domain.binding": "Binding BindingPlan plan_bindings",
-    "vyre.domain.dialects.expansion": "expanded",
-    "vyre.domain.dialects.laws.evaluation": "Operators",
-    "vyre.domain.dialects.laws.lowered": "lowered",
-    "vyre.domain.dialects.native_text": "NativePlace native_lines",
-    "vyre.domain.dispatch": "TimingQuality refuse_unsupported",
-    "vyre.domain.geometry": "LaunchLimits",
-    "vyre.domain.grid_sync": "Rounds Step grid_control plan_grid_sync plan_programs",
-    "vyre.domain.interface": "resolve_launch",
-    "vyre.domain.ir.bake": "with_constants",
-    "vyre.domain.ir.operators": "TRANSCENDENTALS",
-    "vyre.domain.launch": "Launch",
-    "vyre.domain.memory_ranges": "check_alignment check_overlap",
-    "vyre.domain.names": "OpId",
-    "vyre.domain.numerics.f64_program": "Branch F64Program Kind Op Region Table",
-    "vyre.domain.numerics.transcendentals": "transcendental",
-    "vyre.domain.op_ids": "ALL_OPS native_op required_ops",
-    "vyre.domain.scoped_names": "ScopedNames",
-    "vyre.domain.specialization": "spec_literals",
-}
-
-__all__ = sorted(name for names in _HOME.values() for name in names.split())
-
-if not TYPE_CHECKING:  # so that type checkers refuse names that do not exist
-    __getattr__ = importer(__name__, homes(_HOME))
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

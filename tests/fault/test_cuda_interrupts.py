@@ -32,7 +32,7 @@ from vyre.adapters.cuda.machine.driver import MachineDriver
 from vyre.adapters.cuda.machine.faults import FaultKind
 from vyre.adapters.cuda.machine.options import RunOptions
 from vyre.adapters.cuda.runtime.device import CudaOptions
-from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock
+from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, WaitingClock
 from vyre.app.asynchrony import work
 from vyre.domain.cost_limits import SETTLING_SAMPLES
 from vyre.ports import interrupts
@@ -319,7 +319,7 @@ def test_an_interrupt_between_two_looks_at_the_device_ends_an_endless_kernel(way
                 signal.raise_signal(signal.SIGINT)
         return SYSTEM_CLOCK.now_ns()
 
-    machine = cuda_machine(clock=Clock(now_ns))
+    machine = cuda_machine(clock=WaitingClock(now_ns))
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with machine.open() as session:

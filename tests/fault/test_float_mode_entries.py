@@ -450,6 +450,7 @@ FACES: Final = (
     "vyre.ir",
     "vyre.container",
     "vyre.egraph",
+    "vyre.evidence",
     "vyre.gates",
     "vyre.graphs",
     "vyre.lowering",
@@ -461,14 +462,14 @@ ASKED: Final = {
     "builder": "ProgramBuilder Value Variable BufferHandle View2d View3d SwitchArms DrainProgram drain_program",
     "event builder": "EventBuilder",
     "constants": "SpecMap",
-    "kernel": "Kernel kernel",
+    "kernel": "Kernel Launcher kernel",
     "function": "function",
     "emit ptx": "PipelineExecutor ScopedNames expanded grid_control plan_grid_sync plan_programs required_ops "
     "resolve_launch spec_literals transcendental with_constants",
     "dispatched": "Session Pipeline Result OutputArena",
     "specialized": "SpecializedPipeline",
     "resident": "ResidentArray BoundResidentLaunch BoundDownload StepSequence Temporary",
-    "persistent": "PersistentJobs Ticket JobBatch",
+    "persistent": "PersistentJobs Ticket JobBatch BatchTicket",
     "asked": "Queries QueryResults ResidentCache",
     "test_bundles_and_evidence_are_those_of_the_default_mode": "LoadedBundle load_bundle read_evidence replay_evidence "
     "replay_file DecisionJournal",
@@ -481,9 +482,10 @@ WITHOUT_FLOATS: Final = """
     FactSession FrontierAnalysis fact_graph aot_emitters cuda_catalog dialect_registry like check_alignment
     check_overlap plan_bindings refuse_unsupported assemble_catalog load_catalog cuda_machine failing hooked recording
     function_backend registration_of binary_result unary_result bitcast_is_legal cast_is_legal narrow_is_legal
-    wrap_cast_is_legal bodies children if_chain operands unique_expressions view_index walk walk_statements homes
-    importer import_upstream lowered at_most_bytes changes_at_most no_order_dependent_results no_traps only_dialects
+    wrap_cast_is_legal bodies children if_chain operands unique_expressions view_index walk walk_statements exports
+    import_upstream lowered at_most_bytes changes_at_most no_order_dependent_results no_traps only_dialects
     RecentEvents StructlogTelemetry Speculation FixedPoint FailNth native_lines native_op
+    DialectRegistry Migrations ProgramSource Scope Origin ParameterBlock MachineDriver
 """
 """The public names that compute with whole numbers, or hand on to what is asked above."""
 

@@ -39,7 +39,7 @@ from vyre.adapters.evidence_files import read_bundle
 from vyre.adapters.files import read_file, write_files
 from vyre.app.cli import arguments, main
 from vyre.app.dialects.loading import load_manifests
-from vyre.app.dialects.registry import Registry
+from vyre.app.dialects.registry import DialectRegistry
 from vyre.domain import wave_times
 from vyre.domain.dialects import lowering
 from vyre.domain.errors import InvalidField, InvalidInput, InvalidResource, MalformedJson, UnreadableFile
@@ -178,7 +178,7 @@ def test_paths_that_cannot_be_are_told_of(tmp_path: Path, monkeypatch: pytest.Mo
         assert code == 2, words
         assert "Fix: " in err.getvalue()
         assert "internal error" not in err.getvalue()
-    registry = Registry()
+    registry = DialectRegistry()
     load_manifests(registry, TOO_LONG)
     assert [note.code for note in registry.snapshot.diagnostics] == ["E-TOML-DIALECT-DIR-MISSING"]
     monkeypatch.setattr(sys, "path", [TOO_LONG, str(tmp_path / "loop"), *sys.path])

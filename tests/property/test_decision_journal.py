@@ -14,7 +14,7 @@ from support.recorded_decisions import POLICIES, UNRECORDED, arguments_of
 from vyre.adapters.policy_sources import find_policy, version_of
 from vyre.app.journal import DecisionJournal
 from vyre.domain.errors import VyreError
-from vyre.policies.decision_records import Outcome, from_lines, replay, to_lines
+from vyre.policies.decision_records import ReplayOutcome, from_lines, replay, to_lines
 from vyre.policies.journal import Policy, decide, name_of
 
 
@@ -33,7 +33,7 @@ def test_a_decision_is_decided_the_same_again(policy: Policy, data: st.DataObjec
     text = to_lines(journal.decisions, version_of)
     (record,) = from_lines(text)
     found = replay(record, find_policy)
-    assert (found.outcome, found.differences) == (Outcome.SAME, ())
+    assert (found.outcome, found.differences) == (ReplayOutcome.SAME, ())
     assert record.to_text() == text.rstrip("\n")
 
 

@@ -23,7 +23,7 @@ from vyre.adapters.system import ProcessEnvironment, SystemClock
 from vyre.adapters.telemetry.application import ApplicationTelemetry
 from vyre.app import services
 from vyre.app.asynchrony.admission import USUAL_IN_FLIGHT
-from vyre.app.dialects.registry import Registry
+from vyre.app.dialects.registry import DialectRegistry
 from vyre.app.journal import DecisionJournal
 from vyre.app.kernels.current_session import DefaultSession
 from vyre.app.opening import open as open_session
@@ -100,7 +100,7 @@ class Container(containers.DeclarativeContainer):
         services.source_repository
     )
     profiler: providers.Factory[Profiler | None] = providers.Factory(services.profiler_of)
-    dialect_registry: providers.Factory[Registry] = providers.Factory(services.registry_of)
+    dialect_registry: providers.Factory[DialectRegistry] = providers.Factory(services.registry_of)
     cache: providers.Object[CacheOption] = providers.Object(None)
     artifact_store: providers.Factory[ArtifactStore | None] = providers.Factory(services.artifact_store)
     tuning_store: providers.Factory[TuningStore | None] = providers.Factory(services.tuning_store)

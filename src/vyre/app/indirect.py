@@ -132,7 +132,7 @@ def indirect_work(session: SessionCore, step: Step, grid: Indirect) -> BoundWork
     """Returns the step with all its memory."""
     launch = _launch(session, step.program, step.inputs, step.config, step.shorthand, grid)
     pipeline, inputs, excess = _on_memory(session, launch)
-    return pipeline.resident_work(inputs)._replace(excess=excess)
+    return pipeline._resident_work(inputs)._replace(excess=excess)
 
 
 def bind_indirect(

@@ -308,12 +308,12 @@ class Pipeline(Unique):
         self._note_resident(result.timing)
         return result
 
-    def arguments(self, inputs: Inputs) -> Arguments:
+    def _arguments(self, inputs: Inputs) -> Arguments:
         """Returns copies of the host data of a dispatch, and the resident arrays that it binds, by buffer name."""
         self._lease.check_open()
         return arguments_of(self._lease, self.program, self._inputs, inputs)
 
-    def run_for_bytes(self, arguments: Arguments) -> dict[str, bytes]:
+    def _run_for_bytes(self, arguments: Arguments) -> dict[str, bytes]:
         """Runs on resident memory, and returns the bytes of what is read back to the host, by buffer name."""
         self._lease.check_open()
         inputs = {**arguments.host, **arguments.resident}
@@ -346,7 +346,7 @@ class Pipeline(Unique):
                 "Fix: upload them again before they are read."
             )
 
-    def resident_operation(
+    def _resident_operation(
         self, inputs: Inputs, shapes: Shapes | None = None
     ) -> tuple[Accesses, Callable[[Cancellation], Result]]:
         """Returns what a dispatch on resident memory reads and writes, and what runs it until its end is asked for;
@@ -367,7 +367,7 @@ class Pipeline(Unique):
             self._annotate(error)
             raise
 
-    def resident_work(self, inputs: Inputs) -> BoundWork:
+    def _resident_work(self, inputs: Inputs) -> BoundWork:
         """Returns a launch on resident or temporary memory, for a sequence."""
         self._lease.check_open()
         try:
@@ -376,7 +376,7 @@ class Pipeline(Unique):
             self._annotate(error)
             raise
 
-    def submit(self, views: tuple[HostBytes, ...], future: Submitted[Result], shapes: Shapes | None = None) -> bool:
+    def _submit(self, views: tuple[HostBytes, ...], future: Submitted[Result], shapes: Shapes | None = None) -> bool:
         """Passes inputs to the backend's async executor, which copies them and completes ``future``.
 
         Returns False if it has none.  ``views`` and ``shapes`` as for ``run``.

@@ -70,11 +70,11 @@ class PredictionConfig:
     decisions: Annotated[int, IntRange(0, U32_MAX)] = 32
 
 
-class Decision(NamedTuple):
+class PredictionDecision(NamedTuple):
     """The decision whether a predicted shape that was not ready is prepared ahead.  ``shape``: its description."""
 
     shape: str
-    prediction: Prediction[Shape]
+    prediction: Prediction[str]
     verdict: TraceJitVerdict
 
     @property
@@ -107,7 +107,7 @@ class PredictionReport(NamedTuple):
     used: int = 0
     failed: int = 0
     dropped: int = 0
-    decisions: tuple[Decision, ...] = ()
+    decisions: tuple[PredictionDecision, ...] = ()
 
     def __str__(self) -> str:
         if not self.enabled:
@@ -195,11 +195,11 @@ class ObservedPipeline(Pipeline):
         self._observer.saw(self, self._kernel, tuple([view.nbytes for view in views]))
         super().fill(views, storage)
 
-    def submit(self, views: tuple[HostBytes, ...], future: Submitted[Result], shapes: Shapes | None = None) -> bool:
+    def _submit(self, views: tuple[HostBytes, ...], future: Submitted[Result], shapes: Shapes | None = None) -> bool:
         """Reports the run to the observer, then submits as ``Pipeline.submit``."""
         if self._lease.backend.async_executor is not None:  # else ``run`` follows
             self._observer.saw(self, self._kernel, tuple([view.nbytes for view in views]))
-        return super().submit(views, future, shapes)
+        return super()._submit(views, future, shapes)
 
     def is_prepared(self, nbytes: tuple[int, ...]) -> bool:
         """Returns whether everything that a dispatch of such inputs needs exists already."""
@@ -232,7 +232,7 @@ class ShapeObserver:
         self._kernels: OrderedDict[tuple[object, ...], Kernel] = OrderedDict()
         self._shapes: deque[Shape] = deque()
         self._log: deque[Shape] = deque(maxlen=config.log)
-        self._decisions: deque[Decision] = deque(maxlen=config.decisions)
+        self._decisions: deque[PredictionDecision] = deque(maxlen=config.decisions)
         self._expected: Shape | None = None
         self._attention = 0
         self._asked = self._right = self._missed = self._ahead = self._used = self._failed = 0
@@ -349,7 +349,8 @@ class ShapeObserver:
         if shape.hopeless or self._is_ready(shape):
             return
         verdict = self._decide(shape, prediction.confidence_bps)
-        self._decisions.append(Decision(str(shape), prediction, verdict))
+        told = Prediction(str(shape), prediction.confidence_bps, prediction.why)
+        self._decisions.append(PredictionDecision(told.shape, told, verdict))
         if isinstance(verdict, Speculate):
             self._background.wish(shape, lambda: self._prepare_ahead(shape))
 

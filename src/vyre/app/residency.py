@@ -23,7 +23,7 @@ REMEMBERED: Final = 1024
 """The latest arrays that left the device which a session remembers."""
 
 
-class Eviction(NamedTuple):
+class ResidentEviction(NamedTuple):
     """An array that left the device: ``copied_bytes`` were copied to the host, 0 for one that is constant."""
 
     name: str
@@ -43,7 +43,7 @@ class Candidate(NamedTuple):
 class Cache(Protocol):
     """Owner of arrays that may leave the device, where others need room."""
 
-    def candidates(self) -> Iterable[Candidate]:
+    def _candidates(self) -> Iterable[Candidate]:
         """Returns the arrays that may leave now: those that nothing uses."""
         ...
 
@@ -74,7 +74,7 @@ class ResidencyReport(NamedTuple):
 
     budget: int
     resident_bytes: int
-    evictions: tuple[Eviction, ...]
+    evictions: tuple[ResidentEviction, ...]
 
     def __str__(self) -> str:
         lines = [f"{self.resident_bytes} of {self.budget} bytes are resident; {len(self.evictions)} arrays left"]
@@ -96,7 +96,7 @@ class ResidentBudget:
         self._taken = 0
         """The bytes that were allocated: at least as many as are held."""
         self._caches: list[ref[Cache]] = []
-        self._evictions: deque[Eviction] = deque(maxlen=REMEMBERED)
+        self._evictions: deque[ResidentEviction] = deque(maxlen=REMEMBERED)
 
     def add(self, cache: Cache) -> None:
         """Has arrays of ``cache`` leave the device where others need room."""
@@ -104,7 +104,7 @@ class ResidentBudget:
             self._caches = [one for one in self._caches if one() is not None]
             self._caches.append(ref(cache))
 
-    def left(self, eviction: Eviction) -> None:
+    def left(self, eviction: ResidentEviction) -> None:
         """Remembers an array that left the device."""
         with self.lock, sealed:
             self._evictions.append(eviction)
@@ -147,7 +147,7 @@ class ResidentBudget:
         self._taken = sum(buffer.nbytes for _, buffer in alive)
 
     def _make_room(self, nbytes: int, label: str | None) -> None:
-        candidates = [each for one in self._caches if (cache := one()) is not None for each in cache.candidates()]
+        candidates = [each for one in self._caches if (cache := one()) is not None for each in cache._candidates()]
         movable = sum(each.nbytes for each in candidates)
         available = self.nbytes - self._taken + movable
         if nbytes > available:

@@ -17,7 +17,7 @@ from vyre.ports.support import SILENT, Clock, Environment, Profiler, Telemetry
 
 if TYPE_CHECKING:
     from vyre.adapters.disk.file_operations import FileOperations
-    from vyre.app.dialects.registry import Registry
+    from vyre.app.dialects.registry import DialectRegistry
     from vyre.app.kernels.launches import LaunchSession
     from vyre.policies.journal import DecisionSink
     from vyre.ports.artifact_store import ArtifactStore
@@ -114,7 +114,7 @@ def source_repository() -> SourceRepository:
     return GitRepository(Path(__file__).parents[1], GENERATED)
 
 
-def registry_of(environment: Environment) -> Registry:
+def registry_of(environment: Environment) -> DialectRegistry:
     """Returns the registry of dialects under the variables of an environment."""
     from vyre.app.dialects.loading import registry_of  # few programs call operations
 
@@ -135,7 +135,7 @@ class Wiring(NamedTuple):
     catalog: Callable[[], BackendCatalog] = load_catalog
     source_repository: Callable[[], SourceRepository] = source_repository
     profiler: Callable[[Environment], Profiler | None] = profiler_of
-    dialect_registry: Callable[[Environment], Registry] = registry_of
+    dialect_registry: Callable[[Environment], DialectRegistry] = registry_of
     artifact_store: Callable[[Place], ArtifactStore | None] = artifact_store
     tuning_store: Callable[[Place], TuningStore | None] = tuning_store
     cost_store: Callable[[Place], CostStore | None] = cost_store

@@ -1,7 +1,7 @@
 """Names that are imported when they are first used: those that a package exports, and functions above their callers.
 
-A package states the names that it exports twice: in a block for type checkers, and in a table for run time; a test
-compares the two.
+A package states the names that it exports once, in the block ``if TYPE_CHECKING:`` that type checkers read, each as
+``from module import Name as Name``; at run time its own source is read instead of importing all of it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,23 @@ from vyre.domain.float_mode import in_default_mode
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_PUNCTUATION: Final = str.maketrans("(),", "   ")
 
 
-def homes(names_by_module: Mapping[str, str]) -> dict[str, str]:
-    """Returns the module of each name, from names separated by spaces by module."""
-    return {name: module for module, names in names_by_module.items() for name in names.split()}
+def homes(package: str) -> dict[str, str]:
+    """Returns the module of each name that a package exports.  Raises ``ImportError`` without its source."""
+    spec = sys.modules[package].__spec__
+    read: Callable[[str], bytes] | None = getattr(spec and spec.loader, "get_data", None)
+    if spec is None or spec.origin is None or read is None or not spec.origin.endswith(".py"):
+        raise ImportError(f"{package} is there without its source. Fix: install vyre with its .py files.", name=package)
+    source = read(spec.origin).decode().replace("\r\n", "\n")
+    block = source.partition("\nif TYPE_CHECKING:\n")[2].partition("\nelse:")[0].partition("# isort: on")[0]
+    module_of: dict[str, str] = {}
+    for statement in block.split("    from ")[1:]:
+        module, _, names = statement.replace(".typed_", ".").partition(" import ")  # a stub is about another module
+        words = names.translate(_PUNCTUATION).split()
+        module_of |= dict.fromkeys(words[2::3], module)  # "Name as Name"
+    return module_of
 
 
 def importer(package: str, module_of: Mapping[str, str], *, are_modules: bool = False) -> Callable[[str], object]:
@@ -39,6 +51,16 @@ def importer(package: str, module_of: Mapping[str, str], *, are_modules: bool = 
         return value
 
     return get
+
+
+def exports(
+    package: str, *, are_modules: bool = False
+) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
+    """Returns ``__all__``, ``__getattr__`` and ``__dir__`` of a package.  ``are_modules`` as for ``importer``."""
+    module_of = homes(package)
+    names = sorted(module_of)
+    get = importer(package, module_of, are_modules=are_modules)
+    return names, get, lambda: sorted({*vars(sys.modules[package]), *names})
 
 
 class FunctionAbove(Generic[P, R]):

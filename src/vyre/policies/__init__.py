@@ -14,7 +14,7 @@ option.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 # fmt: off
 # isort: off
@@ -64,37 +64,9 @@ if TYPE_CHECKING:
         workgroup_candidates as workgroup_candidates,
     )
     from vyre.policies.variants import kernel_variant as kernel_variant
-else:
-    from vyre.domain.lazy_names import homes, importer
+else:  # so that type checkers refuse names that do not exist
+    from vyre.domain.lazy_names import exports
+
+    __all__, __getattr__, __dir__ = exports(__name__, are_modules=True)
 # isort: on
 # fmt: on
-
-# The names of the block above at run time: package -> modules in it.
-_HOME: Final[dict[str, str]] = {
-    "vyre.policies": "arith journal record",
-    "vyre.policies.caching": ("artifact_dependencies cache_eviction cache_eviction_heat cache_outcome cost_eviction"),
-    "vyre.policies.concurrency": "hazards",
-    "vyre.policies.devices": "backend_ranking occupancy",
-    "vyre.policies.egraphs": "egraph_kernels",
-    "vyre.policies.emission": "constant_division",
-    "vyre.policies.evidence": "claims",
-    "vyre.policies.frontiers": "fixpoint frontier_ir wave_kernel waves",
-    "vyre.policies.launching": (
-        "bindless command_reuse cost_observation execution_prices "
-        "fixpoint_iterations grid_sync_mode param_inlining persistent_kernel plan_execution queueing"
-    ),
-    "vyre.policies.prediction": "confirming shape_prediction speculate trace_jit",
-    "vyre.policies.stage_fusion": "launch_fusion",
-    "vyre.policies.transfer": "packing readback transfers",
-    "vyre.policies.tuning": "paired_race successive_halving workgroup_candidates",
-    "vyre.policies.variants": "kernel_variant",
-}
-
-__all__ = sorted(name for names in _HOME.values() for name in names.split())
-
-if not TYPE_CHECKING:  # so that a type checker refuses names that do not exist
-    __getattr__ = importer(__name__, homes(_HOME), are_modules=True)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

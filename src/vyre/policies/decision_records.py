@@ -124,7 +124,7 @@ def from_lines(text: str) -> tuple[DecisionRecord, ...]:
 
 
 # ---- replay
-class Outcome(Enum):
+class ReplayOutcome(Enum):
     """The outcome of replaying a recorded decision.
 
     ``CHANGED_POLICY`` means that the policy's source has changed since the recording, ``DIFFERENT`` that the verdict
@@ -137,7 +137,7 @@ class Outcome(Enum):
     UNKNOWN_POLICY = "unknown policy"
 
 
-class Difference(NamedTuple):
+class VerdictDifference(NamedTuple):
     """A difference between two verdicts; ``place`` is a JSON path into the verdict."""
 
     place: str
@@ -158,10 +158,10 @@ class Replayed:
     """
 
     record: DecisionRecord
-    outcome: Outcome
+    outcome: ReplayOutcome
     reproduced: bool
     verdict: Json = None
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[VerdictDifference, ...] = ()
     why: str = ""
 
 
@@ -181,7 +181,7 @@ def replay(record: DecisionRecord, find: Callable[[str], Known | None]) -> Repla
     """
     known = find(record.policy)
     if known is None:
-        return Replayed(record, Outcome.UNKNOWN_POLICY, False, why=f"there is no policy `{record.policy}`")
+        return Replayed(record, ReplayOutcome.UNKNOWN_POLICY, False, why=f"there is no policy `{record.policy}`")
     changed = known.version != record.version
     try:
         arguments = _arguments(known.policy, record)
@@ -189,16 +189,16 @@ def replay(record: DecisionRecord, find: Callable[[str], Known | None]) -> Repla
         if not changed:
             raise
         why = f"it no longer takes what was recorded: {error.message}"
-        return Replayed(record, Outcome.CHANGED_POLICY, False, why=why)
+        return Replayed(record, ReplayOutcome.CHANGED_POLICY, False, why=why)
     try:
         verdict = _again(known.policy, arguments)
     except Exception as error:  # each argument is one of its type, and together they are of no caller
         raise MalformedJson(f"nobody asks that: {type(error).__name__}: {error}", fix=_FIX, path="$.inputs") from error
     differences = tuple(_differences("$", record.verdict, verdict))
     if changed:
-        outcome, why = Outcome.CHANGED_POLICY, f"version {record.version} then, {known.version} now"
+        outcome, why = ReplayOutcome.CHANGED_POLICY, f"version {record.version} then, {known.version} now"
     else:
-        outcome, why = Outcome.DIFFERENT if differences else Outcome.SAME, ""
+        outcome, why = ReplayOutcome.DIFFERENT if differences else ReplayOutcome.SAME, ""
     return Replayed(record, outcome, not differences, verdict, differences, why)
 
 
@@ -223,7 +223,7 @@ def _again(policy: Policy, arguments: dict[str, Any]) -> Json:
         return _answer(refusal)
 
 
-def _differences(place: str, recorded: Json, replayed: Json) -> Iterator[Difference]:
+def _differences(place: str, recorded: Json, replayed: Json) -> Iterator[VerdictDifference]:
     """Yields the places where two documents differ, as deep down as both have the same shape."""
     if isinstance(recorded, dict) and isinstance(replayed, dict) and recorded.keys() == replayed.keys():
         for name in sorted(recorded):
@@ -232,4 +232,4 @@ def _differences(place: str, recorded: Json, replayed: Json) -> Iterator[Differe
         for index, (before, after) in enumerate(zip(recorded, replayed, strict=True)):
             yield from _differences(f"{place}[{index}]", before, after)
     elif (before := canonical(recorded)) != (after := canonical(replayed)):
-        yield Difference(place, before, after)
+        yield VerdictDifference(place, before, after)

@@ -7,17 +7,33 @@ makes one from a Python function; ``RecordingTelemetry`` keeps counters and even
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 # fmt: off
 # isort: off
 if TYPE_CHECKING:
+    from vyre.adapters.cuda.machine.driver import MachineDriver as MachineDriver
     from vyre.adapters.cuda.machine.fault_plan import (
         FOREVER as FOREVER, DriverCall as DriverCall, Fault as Fault, FaultPlan as FaultPlan, RunName as RunName,
         SlowKernel as SlowKernel,
     )
+    from vyre.adapters.cuda.machine.faults import FaultKind as FaultKind, KernelFault as KernelFault
+    from vyre.adapters.cuda.machine.journal import (
+        CallRecord as CallRecord, Violation as Violation, ViolationKind as ViolationKind,
+    )
     from vyre.adapters.cuda.machine.machine_options import MachineOptions as MachineOptions
-    from vyre.adapters.discovery import assemble_catalog as assemble_catalog, load_catalog as load_catalog
+    from vyre.adapters.cuda.machine.presets import DevicePreset as DevicePreset, Speed as Speed
+    from vyre.adapters.cuda.machine.streams import StreamSchedule as StreamSchedule
+    from vyre.adapters.cuda.runtime.waiting import WaitingClock as WaitingClock
+    from vyre.adapters.cuda.seam import (
+        FoundAccess as FoundAccess, HostBlock as HostBlock, KernelFacts as KernelFacts, KernelFinding as KernelFinding,
+        LaunchShape as LaunchShape, LoadedLibrary as LoadedLibrary, MemoryInfo as MemoryInfo,
+        ParameterBlock as ParameterBlock, ParameterPlace as ParameterPlace, PointerFacts as PointerFacts,
+        PoolUse as PoolUse, WhileNode as WhileNode,
+    )
+    from vyre.adapters.discovery import (
+        assemble_catalog as assemble_catalog, load_catalog as load_catalog, PluginReference as PluginReference,
+    )
     from vyre.testing.fakes import (
         BytesFunction as BytesFunction, Call as Call, CallLog as CallLog, CallName as CallName, FailNth as FailNth,
         FunctionExecutor as FunctionExecutor, Hook as Hook,
@@ -26,29 +42,9 @@ if TYPE_CHECKING:
     )
     from vyre.testing.machine import CudaMachine as CudaMachine, cuda_machine as cuda_machine
     from vyre.testing.recording_telemetry import Event as Event, RecordingTelemetry as RecordingTelemetry
-else:
-    from vyre.domain.lazy_names import homes, importer
+else:  # so that type checkers refuse names that do not exist
+    from vyre.domain.lazy_names import exports
+
+    __all__, __getattr__, __dir__ = exports(__name__)
 # isort: on
 # fmt: on
-
-# The imports above for run time: module -> names.
-_HOME: Final[dict[str, str]] = {
-    "vyre.adapters.cuda.machine.fault_plan": "FOREVER DriverCall Fault FaultPlan RunName SlowKernel",
-    "vyre.adapters.cuda.machine.machine_options": "MachineOptions",
-    "vyre.adapters.discovery": "assemble_catalog load_catalog",
-    "vyre.testing.fakes": (
-        "BytesFunction Call CallLog CallName FailNth FunctionExecutor Hook MemoryArtifactStore failing "
-        "function_backend hooked recording registration_of"
-    ),
-    "vyre.testing.machine": "CudaMachine cuda_machine",
-    "vyre.testing.recording_telemetry": "Event RecordingTelemetry",
-}
-
-__all__ = sorted(name for names in _HOME.values() for name in names.split())
-
-if not TYPE_CHECKING:  # so that a type checker refuses names that do not exist
-    __getattr__ = importer(__name__, homes(_HOME))
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

@@ -19,7 +19,7 @@ from vyre.adapters.cuda.machine.machine_options import MachineOptions
 from vyre.adapters.cuda.machine.presets import PRESETS
 from vyre.adapters.cuda.runtime.backend import make_backend
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaOptions
-from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock
+from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, WaitingClock
 from vyre.app.opening import open as open_session
 from vyre.app.session import Session
 from vyre.domain.errors import InvalidConfig
@@ -56,7 +56,7 @@ def cuda_machine(
     runtime: CudaOptions | None = None,
     /,
     *,
-    clock: Clock = SYSTEM_CLOCK,
+    clock: WaitingClock = SYSTEM_CLOCK,
     **machine: Any,
 ) -> CudaMachine:
     """Makes a fresh emulated device behind the CUDA backend.

@@ -15,7 +15,7 @@ from gpu_runs.context import Context
 from gpu_runs.findings import Fact, Finding
 from gpu_runs.workbench import has_driver
 from vyre import DispatchConfig, Program, ProgramBuilder, Session, TuningReport, TuningSettings, Value, f32
-from vyre.app.tuning.report import Source
+from vyre.app.tuning.report import TuningSource
 from vyre.policies.tuning.workgroup_candidates import DEFAULT_THRESHOLDS
 from vyre.testing.outcomes import Outcome, Verdict
 
@@ -70,7 +70,7 @@ def tuning(context: Context) -> Iterator[Finding]:
         with vyre.open(context.backend, cache=cache) as session:
             for name in FORMULAS:
                 again = session.tune(program(name), inputs, settings=SIZES_ONLY)
-                verdict = Verdict.PASSED if again.source is Source.STORE else Verdict.FAILED
+                verdict = Verdict.PASSED if again.source is TuningSource.STORE else Verdict.FAILED
                 yield Outcome(f"{name} is remembered", verdict, f"its times come from: {again.source.value}")
 
 

@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Callable
 from typing import Any, Final
 
-from vyre.app.dialects.registry import Registry
+from vyre.app.dialects.registry import DialectRegistry
 from vyre.domain.dialects.manifests import ManifestReading, read_manifest
 
 VALID: Final = '''dialect = "acme"
@@ -218,7 +218,7 @@ def check(data: bytes) -> ManifestReading:
     if reading.manifest is None:
         assert reading.diagnostics, "a file is refused without a reason"
     else:
-        registry = Registry()
+        registry = DialectRegistry()
         registry.add_manifests([reading.manifest])
         for operation in reading.manifest.dialect.operations:
             assert registry.snapshot.operation(operation.id) is operation

@@ -272,7 +272,7 @@ def verdict_files() -> Reader:
     key = lowering.LoweringKey("acme.f", "1" * 64, "2" * 64, "cpu", "1")
     found = [
         lowering.LoweringVerdict(key, 5, True),
-        lowering.LoweringVerdict(key, 5, False, lowering.Difference((1, 2), 3, 4)),
+        lowering.LoweringVerdict(key, 5, False, lowering.LoweringDifference((1, 2), 3, 4)),
     ]
 
     def read(text: bytes) -> object:

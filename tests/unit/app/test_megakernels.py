@@ -117,7 +117,7 @@ def test_listed_waves_are_a_loop_with_the_code_of_a_few(session: Session) -> Non
     a, b, steps = there_and_back(session, content)
     graph = session.sequence(steps * 10 + steps[:1], modes=ONE)  # the last round is cut
     assert graph(rounds=1).kernels == 1
-    step = graph.structure.units[0].launch.step
+    step = graph._structure.units[0].launch.step
     assert step.program.to_text().count("reversal") <= 1 and "for " in step.program.to_text()
     one, other = halves(content, 21)
     assert same(a, one) and same(b, other)
@@ -152,7 +152,7 @@ def test_parameters_and_grids_may_differ_from_wave_to_wave(session: Session) -> 
         run = graph()
         assert (run.kernels, run.plan.groups[0].steps[-1]) == (1, "steps[11]")
         assert same(x, of_levels(content, sizes, 100))
-        program = graph.structure.units[0].launch.step.program
+        program = graph._structure.units[0].launch.step.program
         assert any("table" in buffer.name for buffer in program.buffers)
         assert len(program.to_text().splitlines()) < 70
 

@@ -12,6 +12,7 @@ import pytest
 
 import vyre
 from support.limits import LIMIT_S
+from vyre.domain.lazy_names import homes
 
 HEAVY = {
     "numpy",
@@ -101,14 +102,14 @@ def test_type_checkers_and_the_interpreter_see_the_same_names() -> None:
     tree = ast.parse(Path(vyre.__file__).read_text())
     block = next(n for n in tree.body if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING")
     typed = {
-        ("vyre.domain.ir.functions" if n.module == "vyre.domain.ir.typed_functions" else n.module, a.asname)
+        a.asname: "vyre.domain.ir.functions" if n.module == "vyre.domain.ir.typed_functions" else n.module
         for n in block.body
         if isinstance(n, ast.ImportFrom)  # `typed_functions` is what type checkers see of `functions`
         for a in n.names
+        if a.name == a.asname
     }
-    lazy = {(module, name) for module, names in vyre._HOME.items() for name in names.split()}
-    assert typed == lazy
-    assert all(n.names[0].name == n.names[0].asname for n in block.body if isinstance(n, ast.ImportFrom))
+    assert typed == homes("vyre")
+    assert {*typed} - {*vyre.__all__} == {"open"}
 
 
 def test_a_wrong_name_is_an_attribute_error() -> None:

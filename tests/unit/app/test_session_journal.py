@@ -38,7 +38,7 @@ from vyre.domain.program_report import InvalidProgram
 from vyre.gallery.example import Dispatcher, Example, mismatches
 from vyre.gallery.registry import BASICS, load
 from vyre.policies.caching.cost_eviction import EvictionInputs
-from vyre.policies.decision_records import Outcome
+from vyre.policies.decision_records import ReplayOutcome
 from vyre.policies.journal import Decision
 from vyre.policies.launching.execution_prices import ExecutionMode
 from vyre.policies.tuning.paired_race import RaceThresholds
@@ -163,7 +163,7 @@ def test_the_choice_of_a_backend_is_recorded(tmp_path: Path) -> None:
         session.write_journal(tmp_path / "j")
     (replayed,) = replay_file(tmp_path / "j")
     assert replayed.record.policy == "rank_candidates"
-    assert replayed.outcome is Outcome.SAME
+    assert replayed.outcome is ReplayOutcome.SAME
     assert [candidate["id"] for candidate in replayed.verdict] == ["better", "plain"]
 
 
@@ -175,7 +175,7 @@ def test_what_an_invalidation_reaches_is_recorded(tmp_path: Path) -> None:
         removed = session.invalidate(first).removed
         session.write_journal(tmp_path / "j")
     (found,) = [each for each in replay_file(tmp_path / "j") if each.record.policy == "affected_artifacts"]
-    assert found.outcome is Outcome.SAME
+    assert found.outcome is ReplayOutcome.SAME
     assert len(found.record.inputs["stored"]) > len(found.verdict) == len(removed) > 0
 
 
@@ -313,7 +313,7 @@ def test_tuning_calibration_and_prediction_are_recorded(tmp_path: Path, monkeypa
         "judge_cost",
         "decide_trace_jit_speculation",
     }
-    assert {replayed.outcome for replayed in replay_file(tmp_path / "j")} == {Outcome.SAME}
+    assert {replayed.outcome for replayed in replay_file(tmp_path / "j")} == {ReplayOutcome.SAME}
 
 
 def test_a_journal_is_a_journal(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from vyre import DispatchConfig, Program, ProgramBuilder, f32, u32
 from vyre.app.selection import BackendSelector
 from vyre.app.session import Session
 from vyre.app.tuning.remembered import told
-from vyre.app.tuning.report import Rejected, Source, TuningReport
+from vyre.app.tuning.report import Rejected, TuningReport, TuningSource
 from vyre.app.tuning.sources import load_pins
 from vyre.app.tuning.timing import WARM_UP
 from vyre.app.tuning.tuner import MOST_CANDIDATES, WRONG_BYTES
@@ -65,7 +65,7 @@ def test_a_candidate_that_is_clearly_faster_wins(square: Program) -> None:
     report = tune(TunedDevice(faster_with(256)), square)
     assert report.winner == Candidate(256)
     assert report.config == DispatchConfig(workgroup=(256, 1, 1))
-    assert (report.source, report.kind, report.measured) == (Source.RUN, TimeKind.DEVICE, True)
+    assert (report.source, report.kind, report.measured) == (TuningSource.RUN, TimeKind.DEVICE, True)
     assert [candidate.size for candidate in report.candidates] == [64, 32, 128, 256, 512, 1024]
     assert report.rejected == ()
     fastest = min(report.medians, key=lambda median: median or 0)
@@ -140,7 +140,7 @@ def test_a_candidate_with_other_bytes_never_wins_and_is_reported(square: Program
     assert Candidate(256) not in report.candidates
     assert report.rejected == (Rejected(Candidate(256), WRONG_BYTES),)
     remembered = tune(device, square, tmp_path)
-    assert remembered.source is Source.STORE
+    assert remembered.source is TuningSource.STORE
     assert remembered[3:] == report[3:]
 
 
@@ -151,7 +151,7 @@ def test_a_winner_is_checked_once_more(square: Program, tmp_path: Path) -> None:
     assert (report.winner, report.config) == (None, DispatchConfig())
     assert report.rejected == (Rejected(Candidate(256), WRONG_BYTES),)
     assert report.why == f"256 lanes won, but {WRONG_BYTES}"
-    assert tune(TunedDevice(faster_with(256)), square, tmp_path).source is Source.RUN, "nothing was remembered"
+    assert tune(TunedDevice(faster_with(256)), square, tmp_path).source is TuningSource.RUN, "nothing was remembered"
 
 
 def test_a_candidate_that_fails_is_rejected_with_the_reason(square: Program) -> None:
@@ -235,7 +235,7 @@ def test_configs_under_which_there_is_nothing_to_tune(config: DispatchConfig, sq
         with pytest.raises(InvalidConfig, match=r"a launch with \w+ cannot be tuned"):
             session.tune(square, {"x": X}, config)
         tuned = session.tuned(square, {"x": X}, config)
-    assert (tuned.config, tuned.source) == (config, Source.DECLARED)
+    assert (tuned.config, tuned.source) == (config, TuningSource.DECLARED)
     assert "cannot be tuned" in tuned.why
 
 
@@ -245,7 +245,7 @@ def test_time_can_be_up(square: Program, tmp_path: Path) -> None:
     assert report.winner is None
     assert report.why.startswith("the time was up: ")
     assert device.now < 100_000_000
-    assert tune(device, square, tmp_path).source is Source.RUN, "a run that was cut short is not remembered"
+    assert tune(device, square, tmp_path).source is TuningSource.RUN, "a run that was cut short is not remembered"
 
 
 # ---------------------------------------------------------------- estimates
@@ -256,9 +256,9 @@ def test_estimates_of_a_model_are_never_a_measurement(square: Program, tmp_path:
     assert {len(times) for times in report.samples} == {1}
     assert "the model saves" in report.why
     with opened(device, tmp_path) as session:
-        assert session.tuned(square, {"x": X})[1::2] == (Source.STORE, False)
+        assert session.tuned(square, {"x": X})[1::2] == (TuningSource.STORE, False)
     with opened(TunedDevice(), tmp_path) as session:  # the same device, had it clocks
-        assert session.tuned(square, {"x": X}).source is Source.DECLARED
+        assert session.tuned(square, {"x": X}).source is TuningSource.DECLARED
 
 
 # ---------------------------------------------------------------- remembering
@@ -267,19 +267,19 @@ def test_what_is_remembered_launches_nothing(square: Program, tmp_path: Path) ->
     later = TunedDevice()
     report = tune(later, square, tmp_path)
     assert later.launched == []
-    assert report == measured._replace(source=Source.STORE)
+    assert report == measured._replace(source=TuningSource.STORE)
     again = tune(later, square, tmp_path, again=True)
-    assert (again.source, again.winner) == (Source.RUN, None)
+    assert (again.source, again.winner) == (TuningSource.RUN, None)
     assert tune(later, square, tmp_path).winner is None, "the latest run counts"
 
 
 def test_without_a_cache_nothing_is_remembered(square: Program) -> None:
     device = TunedDevice(faster_with(256))
     for _ in range(2):
-        assert tune(device, square, False, thresholds=SHORT).source is Source.RUN
+        assert tune(device, square, False, thresholds=SHORT).source is TuningSource.RUN
     with opened(device, False) as session:
         tuned = session.tuned(square, {"x": X})
-    assert (tuned.source, tuned.why) == (Source.DECLARED, "nothing is remembered: the cache is turned off")
+    assert (tuned.source, tuned.why) == (TuningSource.DECLARED, "nothing is remembered: the cache is turned off")
 
 
 def test_the_store_is_below_the_cache_directory(square: Program, tmp_path: Path) -> None:
@@ -300,23 +300,23 @@ def test_what_another_device_or_version_measured_does_not_count(field: str, squa
     device = TunedDevice(faster_with(256))
     tune(device, square, tmp_path)
     other = OTHERS[field](device)
-    assert tune(other, square, tmp_path).source is Source.RUN
-    assert tune(device, square, tmp_path).source is Source.STORE
+    assert tune(other, square, tmp_path).source is TuningSource.RUN
+    assert tune(device, square, tmp_path).source is TuningSource.STORE
 
 
 @pytest.mark.parametrize(
     ("elements", "config", "source"),
     [
-        (1023, DispatchConfig(), Source.STORE),
-        (512, DispatchConfig(label="x", timeout_s=9.0), Source.STORE),
-        (511, DispatchConfig(), Source.RUN),
-        (1024, DispatchConfig(), Source.RUN),
-        (1000, DispatchConfig(workgroup=(128, 1, 1)), Source.RUN),
-        (1000, DispatchConfig(step_budget=5), Source.RUN),
+        (1023, DispatchConfig(), TuningSource.STORE),
+        (512, DispatchConfig(label="x", timeout_s=9.0), TuningSource.STORE),
+        (511, DispatchConfig(), TuningSource.RUN),
+        (1024, DispatchConfig(), TuningSource.RUN),
+        (1000, DispatchConfig(workgroup=(128, 1, 1)), TuningSource.RUN),
+        (1000, DispatchConfig(step_budget=5), TuningSource.RUN),
     ],
 )
 def test_what_counts_is_the_bucket_and_what_decides_about_speed(
-    elements: int, config: DispatchConfig, source: Source, square: Program, tmp_path: Path
+    elements: int, config: DispatchConfig, source: TuningSource, square: Program, tmp_path: Path
 ) -> None:
     device = TunedDevice()
     tune(device, square, tmp_path)
@@ -335,7 +335,11 @@ def test_a_spec_constant_has_times_of_its_own(tmp_path: Path) -> None:
             y[i] = x[i] * x[i] * factor
     scaled, device = p.build(), TunedDevice()
     with opened(device, tmp_path) as session:
-        for spec, source in (({"factor": 1}, Source.RUN), ({"factor": 2}, Source.RUN), ({"factor": 1}, Source.STORE)):
+        for spec, source in (
+            ({"factor": 1}, TuningSource.RUN),
+            ({"factor": 2}, TuningSource.RUN),
+            ({"factor": 1}, TuningSource.STORE),
+        ):
             report = session.tune(scaled, {"x": X}, spec=spec, settings=device.settings())
             assert report.source is source
 
@@ -414,13 +418,13 @@ def test_a_choice_is_looked_up_once(square: Program, tmp_path: Path) -> None:
     device = TunedDevice(faster_with(256))
     with opened(device, tmp_path) as session:
         first = session.tuned(square, {"x": X})
-        assert (first.source, first.why) == (Source.DECLARED, "this launch was not tuned")
+        assert (first.source, first.why) == (TuningSource.DECLARED, "this launch was not tuned")
         assert session.tuned(square, {"x": X + 1}) is first
         assert session.tuned(square, {"x": X[:5]}) is not first
         tune(device, square, tmp_path)
         assert session.tuned(square, {"x": X}) is first
         session.tune(square, {"x": X})
-        assert session.tuned(square, {"x": X}).source is Source.STORE
+        assert session.tuned(square, {"x": X}).source is TuningSource.STORE
 
 
 def test_choices_in_memory_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -430,7 +434,7 @@ def test_choices_in_memory_are_bounded(tmp_path: Path, monkeypatch: pytest.Monke
     with opened(device, tmp_path) as session:
         for _ in range(2):
             for program in programs:
-                assert session.tuned(program, {"x": X}).source is Source.DECLARED
+                assert session.tuned(program, {"x": X}).source is TuningSource.DECLARED
         service = session._tuning()
         assert len(service._bound) <= 2
         assert len(service._chosen) <= 2
@@ -441,7 +445,7 @@ def test_a_loss_is_remembered_as_such(square: Program, tmp_path: Path) -> None:
     tune(device, square, tmp_path)
     with opened(device, tmp_path) as session:
         tuned = session.tuned(square, {"x": X})
-    assert tuned.source is Source.DECLARED
+    assert tuned.source is TuningSource.DECLARED
     assert "not proven faster" in tuned.why
 
 
@@ -466,10 +470,10 @@ def test_what_won_for_other_lengths_applies_only_where_no_byte_can_change(
         assert report.config == DispatchConfig(grid=(3, 1, 1), workgroup=(256, 1, 1))
         assert session.tuned(program, {"x": x}, grid=8).config.grid == (2, 1, 1)
         refused = session.tuned(program, {"x": x}, grid=10)
-        assert refused.source is Source.DECLARED
+        assert refused.source is TuningSource.DECLARED
         assert refused.config == DispatchConfig(grid=(10, 1, 1))
         assert refused.why == "256 lanes won, but here it launches 768 lanes, not 640, and 2000 may have an effect"
-        assert session.tune(program, {"x": x}, grid=10, settings=device.settings()).source is Source.RUN
+        assert session.tune(program, {"x": x}, grid=10, settings=device.settings()).source is TuningSource.RUN
 
 
 def test_wrong_arguments_are_refused(square: Program, tmp_path: Path) -> None:
@@ -513,7 +517,7 @@ def test_without_any_reference_nothing_is_tuned(square: Program, monkeypatch: py
     with vyre.open("tuned", catalog=catalog, cache=False) as session:
         with pytest.raises(UnsupportedFeature, match="without a reference"):
             session.tune(square, {"x": X})
-        assert session.tuned(square, {"x": X}).source is Source.DECLARED
+        assert session.tuned(square, {"x": X}).source is TuningSource.DECLARED
 
 
 def test_tuning_is_counted(square: Program, tmp_path: Path) -> None:
@@ -539,7 +543,7 @@ def test_a_pin_is_applied_when_asked(pins: Path, square: Program) -> None:
     device = TunedDevice()
     with opened(device, False, pins=pins) as session:
         tuned = session.tuned(square, {"x": X})
-        assert tuned == (DispatchConfig(workgroup=(256, 1, 1)), Source.PIN, "256 lanes is pinned", True)
+        assert tuned == (DispatchConfig(workgroup=(256, 1, 1)), TuningSource.PIN, "256 lanes is pinned", True)
         session.dispatch(square, {"x": X})
         session.dispatch(square, {"x": X}, tune=True)
     assert device.launched == [DispatchConfig(), DispatchConfig(workgroup=(256, 1, 1))]
@@ -551,7 +555,7 @@ def test_no_measurement_overrides_a_pin(pins: Path, square: Program, tmp_path: P
     device.launched.clear()
     with opened(device, tmp_path, pins=str(pins)) as session:
         report = session.tune(square, {"x": X}, settings=device.settings(again=True))
-        assert (report.source, report.winner, report.measured) == (Source.PIN, Candidate(256), True)
+        assert (report.source, report.winner, report.measured) == (TuningSource.PIN, Candidate(256), True)
         assert report.medians == (None, None)
         assert "is pinned" in report.why
         assert device.launched == []
@@ -565,7 +569,7 @@ def test_a_pin_of_another_device_or_version_is_ignored_with_its_reason(
     telemetry, other = RecordingTelemetry(), OTHERS[field](TunedDevice())
     with opened(other, tmp_path, pins=pins, telemetry=telemetry) as session:
         tuned = session.tuned(square, {"x": X})
-    assert tuned.source is Source.DECLARED
+    assert tuned.source is TuningSource.DECLARED
     reason = f"the nearest pin of this program differs in {field}"
     assert tuned.why == f"{reason}; this launch was not tuned"
     (event,) = [event for event in telemetry.events if event.name == "vyre.tuning.pin_ignored"]
@@ -577,9 +581,9 @@ def test_behind_a_pin_that_does_not_apply_comes_the_store(pins: Path, square: Pr
     tune(device, square, tmp_path)
     with opened(device, tmp_path, pins=pins) as session:
         tuned = session.tuned(square, {"x": X})
-        assert (tuned.source, tuned.config.workgroup) == (Source.STORE, (512, 1, 1))
+        assert (tuned.source, tuned.config.workgroup) == (TuningSource.STORE, (512, 1, 1))
         assert tuned.why.startswith("the nearest pin of this program differs in driver; ")
-        assert session.tune(square, {"x": X}).source is Source.STORE
+        assert session.tune(square, {"x": X}).source is TuningSource.STORE
 
 
 def test_a_pin_cannot_change_a_byte(tmp_path: Path) -> None:
@@ -591,9 +595,9 @@ def test_a_pin_cannot_change_a_byte(tmp_path: Path) -> None:
     pins = Pins.of([Pin(key, Candidate(256), TimeKind.DEVICE)])
     with opened(device, tmp_path, pins=pins) as session:
         tuned = session.tuned(program, {"x": x}, grid=10)
-        assert (tuned.source, tuned.config) == (Source.DECLARED, DispatchConfig(grid=(10, 1, 1)))
+        assert (tuned.source, tuned.config) == (TuningSource.DECLARED, DispatchConfig(grid=(10, 1, 1)))
         assert tuned.why.startswith("it launches 768 lanes, not 640")
-        assert session.tune(program, {"x": x}, grid=10).source is Source.STORE
+        assert session.tune(program, {"x": x}, grid=10).source is TuningSource.STORE
 
 
 def test_winners_of_all_programs_are_exported_and_losers_are_not(tmp_path: Path) -> None:

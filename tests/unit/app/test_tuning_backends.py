@@ -10,7 +10,7 @@ import pytest
 import vyre
 from support.small_programs import square_program
 from vyre.adapters.cuda.machine.presets import H200, SM_86, SM_120, DevicePreset
-from vyre.app.tuning.report import Rejected, Source
+from vyre.app.tuning.report import Rejected, TuningSource
 from vyre.app.tuning.tuner import TuningSettings
 from vyre.domain.tuning import Candidate, TimeKind
 from vyre.policies.tuning.successive_halving import HalvingThresholds
@@ -23,11 +23,11 @@ SHORT = TuningSettings(thresholds=HalvingThresholds(first_round=1, growth=1, fin
 def test_the_reference_is_tuned_by_the_clock(tmp_path: Path) -> None:
     with vyre.open("reference", cache=tmp_path) as session:
         report = session.tune(square_program(), {"x": X}, settings=SHORT)
-        assert (report.kind, report.measured, report.source) == (TimeKind.HOST, True, Source.RUN)
+        assert (report.kind, report.measured, report.source) == (TimeKind.HOST, True, TuningSource.RUN)
         assert [candidate.size for candidate in report.candidates] == [64, 32, 128, 256, 512, 1024]
         assert min(min(times) for times in report.samples) > 1_000
         assert report.rejected == ()
-        assert session.tune(square_program(), {"x": X}, settings=SHORT).source is Source.STORE
+        assert session.tune(square_program(), {"x": X}, settings=SHORT).source is TuningSource.STORE
 
 
 def test_the_emulated_device_is_tuned_by_its_model_and_says_so(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_the_emulated_device_is_tuned_by_its_model_and_says_so(tmp_path: Path) -
         tuned = session.tuned(square_program(), {"x": X})
     assert (report.kind, report.measured) == (TimeKind.ESTIMATED, False)
     assert {len(times) for times in report.samples} == {1}
-    assert again == report._replace(source=Source.STORE)
+    assert again == report._replace(source=TuningSource.STORE)
     assert tuned.measured is False
     assert {found.profile for found in report.candidates} == {"", "no-bounds-checks"}
 

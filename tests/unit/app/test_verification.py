@@ -19,7 +19,7 @@ from vyre.app.dialects.verification import (
 )
 from vyre.domain.dialects.laws.law import Law
 from vyre.domain.dialects.lowering import (
-    Difference,
+    LoweringDifference,
     LoweringKey,
     LoweringVerdict,
     check_lowering,
@@ -82,7 +82,7 @@ def test_few_operands_are_all_tried() -> None:
     assert (verdict.cases, verdict.is_exhaustive, verdict.is_usable) == (4, True, True)
     assert "all 4 operands" in str(verdict)
     verdict = check_lowering(KEY, *lowering("p and q", "p", BOOL, {"p": BOOL, "q": BOOL}))
-    assert verdict.difference == Difference((1, 0), 0, 1)
+    assert verdict.difference == LoweringDifference((1, 0), 0, 1)
 
 
 def test_a_verdict_is_stored_and_asked_for_once(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_verdict_is_about_one_definition_lowering_and_version(change: dict[str
 
 def test_a_refused_lowering_stays_refused(tmp_path: Path) -> None:
     store = DiskVerdictStore(str(tmp_path), RecordingTelemetry())
-    refused = LoweringVerdict(KEY, 5, False, Difference((1, 2), 3, 4))
+    refused = LoweringVerdict(KEY, 5, False, LoweringDifference((1, 2), 3, 4))
     assert store.put(refused)
     assert store.get(KEY) == refused
     assert not CheckedLowerings(store).is_usable(KEY)
@@ -163,7 +163,7 @@ def test_a_damaged_or_foreign_file_is_no_verdict_and_is_told(tmp_path: Path) -> 
 
 
 def test_verdicts_are_read_back_from_their_text() -> None:
-    for verdict in (LoweringVerdict(KEY, 5, True), LoweringVerdict(KEY, 5, False, Difference((1, 2), 3, 4))):
+    for verdict in (LoweringVerdict(KEY, 5, True), LoweringVerdict(KEY, 5, False, LoweringDifference((1, 2), 3, 4))):
         assert verdict_of_text(verdict_text(verdict)) == verdict
     for text in ("", "{}", verdict_text(LoweringVerdict(KEY, 5, True)).replace("reference", "cpu")):
         with pytest.raises(MalformedJson, match="Fix: "):

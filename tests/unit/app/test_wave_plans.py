@@ -55,7 +55,7 @@ def test_a_graph_of_equal_structure_reuses_the_program(session: Session) -> None
     other = session.sequence(there_and_back(*held[2:]) * 5, modes={"megakernel": True})
     stats = session._shared_plans().stats
     assert (stats.joined, stats.reused) == (1, 1)
-    programs = [graph.structure.units[0].launch.step.program for graph in (one, other)]
+    programs = [graph._structure.units[0].launch.step.program for graph in (one, other)]
     assert programs[0] is programs[1]
     one()
     other()

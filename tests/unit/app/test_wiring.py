@@ -18,7 +18,7 @@ from unit.app.test_wave_times import choice_of
 from vyre.adapters.discovery import load_catalog
 from vyre.app.cli import main
 from vyre.app.container import ADAPTERS, MADE, Container
-from vyre.app.dialects.registry import Registry
+from vyre.app.dialects.registry import DialectRegistry
 from vyre.app.services import USUAL
 from vyre.app.tuning.tuner import TuningSettings
 from vyre.domain.dialects.core import core_dialect
@@ -116,9 +116,9 @@ class EmptySamples(EmptyStore):
         return ()
 
 
-def acme() -> Registry:
+def acme() -> DialectRegistry:
     """A registry with an operation that has a lowering for the reference."""
-    made = Registry()
+    made = DialectRegistry()
     operation = Operation.of(HALVE, lowerings={"reference": Lowering.of(HALVE, SHIFT)})
     made.register(core_dialect(), Dialect("acme", HALVE.version, (operation,)), registrant="a test")
     return made

@@ -20,7 +20,7 @@ from vyre.adapters.cuda.ptx.options import DEFAULT_OPTIONS, EmitOptions
 from vyre.adapters.cuda.runtime.code import CodeMaker, Emitter
 from vyre.adapters.cuda.runtime.device import CudaDevice
 from vyre.adapters.cuda.runtime.kernels import KernelCache
-from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock
+from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, WaitingClock
 from vyre.adapters.kernel_source import KernelSource
 from vyre.app.journal import DecisionJournal
 from vyre.domain.errors import DispatchFailed, KernelCompileFailed, UnsupportedFeature
@@ -42,7 +42,7 @@ def rig(
     *,
     limit: int = 100,
     services: BackendServices = NO_SERVICES,
-    clock: Clock = SYSTEM_CLOCK,
+    clock: WaitingClock = SYSTEM_CLOCK,
 ) -> Rig:
     driver = MachineDriver()
     device = CudaDevice(driver, backend=BackendId("cuda-machine"), clock=clock)
@@ -182,7 +182,7 @@ def test_parameters_that_the_driver_sees_elsewhere_are_an_error() -> None:
 
 def test_a_module_that_gave_way_is_unloaded_once_nobody_holds_it() -> None:
     # The cache evicts what took the least time to make; here all took as long, and the oldest gives way.
-    r = rig(limit=2, clock=Clock(now_ns=lambda: 0))
+    r = rig(limit=2, clock=WaitingClock(now_ns=lambda: 0))
     held = r.cache.get(KernelSource.of(program(0)), DEFAULT_OPTIONS)
     for value in range(1, 8):
         r.cache.get(KernelSource.of(program(value)), DEFAULT_OPTIONS)

@@ -17,7 +17,7 @@ from support.small_programs import square_program
 from vyre import CacheConfig, DecisionJournal
 from vyre.adapters.cuda.machine.streams import StreamSchedule
 from vyre.adapters.cuda.runtime.device import CudaOptions
-from vyre.adapters.cuda.runtime.waiting import Clock
+from vyre.adapters.cuda.runtime.waiting import WaitingClock
 from vyre.adapters.disk.cost_store import DiskCostStore
 from vyre.domain.cost_limits import LEAST_SAMPLES
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
@@ -84,7 +84,7 @@ def test_two_looks_at_the_clock_tell_it() -> None:
 
     def looks(options: CudaOptions) -> tuple[int, int | None]:
         ticks = count(0, 1_000)
-        machine = cuda_machine(options, clock=Clock(lambda: next(ticks), sleep), schedule=StreamSchedule.EAGER)
+        machine = cuda_machine(options, clock=WaitingClock(lambda: next(ticks), sleep), schedule=StreamSchedule.EAGER)
         launch_ns = run(machine, 16).launch_ns
         return next(ticks) // 1_000, launch_ns
 
@@ -163,7 +163,7 @@ def test_dispatches_on_host_memory_correct_a_launch_cost_that_is_a_hundred_times
 def test_a_session_corrects_a_launch_cost_within_50_dispatches(wrong: Callable[[int], int], tmp_path: Path) -> None:
     """Also where replays are planned with it: of forty launches, at what one costs in truth, 1000 ns as any call."""
     path = tmp_path / "planted.json"
-    machine = cuda_machine(clock=Clock(lambda: 1_000 * machine.driver.calls.total(), sleep))
+    machine = cuda_machine(clock=WaitingClock(lambda: 1_000 * machine.driver.calls.total(), sleep))
     with machine.open() as session, session.resident(np.arange(8, dtype=np.uint32)) as x:
         costs = session.calibrate(rounds=LEAST_SAMPLES).costs
         truth = costs.launch

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from vyre.adapters.cuda.runtime.waiting import SPIN_NS, Clock, Waiter, deadline_after
+from vyre.adapters.cuda.runtime.waiting import SPIN_NS, Waiter, WaitingClock, deadline_after
 from vyre.adapters.cuda.seam import CudaDriver
 
 
@@ -34,7 +34,7 @@ class Device:
         self.now += round(seconds * 1e9)
 
     def wait(self, deadline_ns: int | None) -> bool:
-        waiter = Waiter(cast(CudaDriver, self), Clock(lambda: self.now, self.sleep))
+        waiter = Waiter(cast(CudaDriver, self), WaitingClock(lambda: self.now, self.sleep))
         return waiter.event(7, deadline_ns)
 
 
@@ -73,6 +73,6 @@ def test_what_completes_at_the_last_moment_counts() -> None:
 
 
 def test_deadlines_are_counted_from_now() -> None:
-    clock = Clock(lambda: 5_000, lambda seconds: None)
+    clock = WaitingClock(lambda: 5_000, lambda seconds: None)
     assert deadline_after(clock, None) is None
     assert deadline_after(clock, 0.25) == 250_005_000

@@ -15,7 +15,7 @@ import vyre
 from support.registry import registered
 from vyre import Deprecation, Dialect, In, InOut, Migration, MigrationFailed, Operation, OperationVersion, Program, u32
 from vyre.app.cli import main
-from vyre.app.dialects.registry import Registry
+from vyre.app.dialects.registry import DialectRegistry
 from vyre.domain.dialects.manifests import read_manifest
 from vyre.ir import Binary, BinaryOp, Definition, EventBuilder, Expr, Literal, Parameter, ScalarType, Var, Version
 
@@ -41,22 +41,22 @@ body {
 
 
 @pytest.fixture
-def registry() -> Iterator[Registry]:
+def registry() -> Iterator[DialectRegistry]:
     with registered(Dialect("acme", Version(2), (Operation.of(OLD), Operation.of(NEW)))) as found:
         yield found
 
 
-def out_of_use(registry: Registry) -> None:
+def out_of_use(registry: DialectRegistry) -> None:
     registry.register(deprecations=[Deprecation("acme.twice", Version(1), "call acme.times(x, 2).")])
 
 
-def moves(registry: Registry, version: int = 2) -> None:
+def moves(registry: DialectRegistry, version: int = 2) -> None:
     source, target = OperationVersion("acme.twice", Version(1)), OperationVersion("acme.times", Version(version))
     two = Literal.of(ScalarType.U32, 2)
     registry.register(migrations=[Migration(source, target, lambda given: (*given, two))])
 
 
-def test_builders_and_kernels_warn_once_at_the_line_that_calls(registry: Registry) -> None:
+def test_builders_and_kernels_warn_once_at_the_line_that_calls(registry: DialectRegistry) -> None:
     out_of_use(registry)
 
     def build(called: Definition | str) -> int:
@@ -92,7 +92,7 @@ def test_builders_and_kernels_warn_once_at_the_line_that_calls(registry: Registr
     assert (warning.loc.file, warning.loc.line) == (__file__, line)
 
 
-def test_an_event_builder_warns_where_it_takes_the_operation(registry: Registry) -> None:
+def test_an_event_builder_warns_where_it_takes_the_operation(registry: DialectRegistry) -> None:
     out_of_use(registry)
     events = EventBuilder("p", workgroup=1)
     with warnings.catch_warnings(record=True) as caught:
@@ -103,7 +103,7 @@ def test_an_event_builder_warns_where_it_takes_the_operation(registry: Registry)
     assert (told.filename, told.lineno) == (__file__, sys._getframe().f_lineno - 3)
 
 
-def test_validation_warns_of_each_line_from_the_deprecation_on(registry: Registry) -> None:
+def test_validation_warns_of_each_line_from_the_deprecation_on(registry: DialectRegistry) -> None:
     program = Program.from_text(TEXT, "p.vyre")
     assert vyre.validate(program).warnings == ()
     out_of_use(registry)
@@ -113,7 +113,7 @@ def test_validation_warns_of_each_line_from_the_deprecation_on(registry: Registr
 
 
 @pytest.mark.parametrize("form", ["p.vyre", "p.vyrb", "p.json"])
-def test_stored_programs_are_moved_when_they_are_read(registry: Registry, tmp_path: Path, form: str) -> None:
+def test_stored_programs_are_moved_when_they_are_read(registry: DialectRegistry, tmp_path: Path, form: str) -> None:
     stored = Program.from_text(TEXT)
     path = tmp_path / form
     assert main(["show", str(written(tmp_path)), "--as", form[2:].replace("vyre", "text").replace("vyrb", "wire"),
@@ -140,7 +140,7 @@ def written(folder: Path) -> Path:
 
 
 def test_commands_tell_what_is_out_of_use_and_what_moved(
-    registry: Registry, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    registry: DialectRegistry, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = str(written(tmp_path))
     out_of_use(registry)
@@ -158,13 +158,13 @@ def test_commands_tell_what_is_out_of_use_and_what_moved(
     assert "acme.times(y[1u], 2u)" in capsys.readouterr().out
 
 
-def test_a_migration_that_leads_nowhere_is_told(registry: Registry, tmp_path: Path) -> None:
+def test_a_migration_that_leads_nowhere_is_told(registry: DialectRegistry, tmp_path: Path) -> None:
     moves(registry, version=3)
     with pytest.raises(MigrationFailed, match=r"leads to `acme\.times` 3\.0\.0, registered is `acme\.times` 2\.0\.0"):
         vyre.read_program(written(tmp_path))
 
 
-def test_a_manifest_says_what_is_out_of_use(registry: Registry) -> None:
+def test_a_manifest_says_what_is_out_of_use(registry: DialectRegistry) -> None:
     text = (
         'dialect = "own"\nversion = "1.1.0"\n[[ops]]\nid = "own.one"\ncategory = "A"\ninputs = [["x", "u32"]]\n'
         'outputs = [["y", "u32"]]\nbody = "result x + 1u"\ndeprecated = "add 1."\n'

@@ -11,7 +11,7 @@ import pytest
 import vyre
 from vyre.adapters import optimizing
 from vyre.app.dialects.current import dialect_registry
-from vyre.app.dialects.registry import Registry
+from vyre.app.dialects.registry import DialectRegistry
 from vyre.domain.dialects.operations import Dialect, Operation
 from vyre.domain.ir.definitions import Definition, Version
 from vyre.domain.ir.program import Program
@@ -50,7 +50,7 @@ def eagerly(inputs: PassInputs) -> ProgramPasses:
 
 
 @pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
+def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[DialectRegistry]:
     found = dialect_registry()
     before = found.snapshot
     monkeypatch.setattr(optimizing, "choose_passes", eagerly)
@@ -58,7 +58,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
     found.install(before)
 
 
-def register(registry: Registry, *laws: str) -> None:
+def register(registry: DialectRegistry, *laws: str) -> None:
     registry.register(Dialect("acme", Version(1), (Operation.of(FOLD, law_texts=laws),)))
 
 
@@ -70,7 +70,7 @@ def prepared_passes(session: vyre.Session) -> str:
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
-def test_a_session_rewrites_by_laws_that_passed_their_check(registry: Registry, backend: str) -> None:
+def test_a_session_rewrites_by_laws_that_passed_their_check(registry: DialectRegistry, backend: str) -> None:
     register(registry, TRUE)
     with vyre.open(backend, cache=False) as session:
         for _ in range(4):
@@ -83,7 +83,7 @@ def test_a_session_rewrites_by_laws_that_passed_their_check(registry: Registry, 
         assert "saturation" in str(session.explain(PROGRAM))
 
 
-def test_a_law_that_does_not_hold_is_used_nowhere(registry: Registry) -> None:
+def test_a_law_that_does_not_hold_is_used_nowhere(registry: DialectRegistry) -> None:
     register(registry, FALSE)
     with vyre.open("reference", cache=False) as session:
         for _ in range(4):
@@ -91,7 +91,7 @@ def test_a_law_that_does_not_hold_is_used_nowhere(registry: Registry) -> None:
         assert prepared_passes(session) == "saturation/4"
 
 
-def test_keys_tell_laws_apart(registry: Registry) -> None:
+def test_keys_tell_laws_apart(registry: DialectRegistry) -> None:
     found = set()
     for laws in ((TRUE,), ("acme.guarded(x, x) == x",), (TRUE, "acme.guarded(x, x) == x")):
         register(registry, *laws)
@@ -102,7 +102,7 @@ def test_keys_tell_laws_apart(registry: Registry) -> None:
 
 
 def test_nothing_is_checked_where_the_decision_leaves_laws_out(
-    registry: Registry, monkeypatch: pytest.MonkeyPatch
+    registry: DialectRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def checked(law: object) -> bool:
         raise AssertionError("a law was checked")
@@ -119,7 +119,7 @@ def test_nothing_is_checked_where_the_decision_leaves_laws_out(
         assert "saturation" not in prepared_passes(session)
 
 
-def test_a_program_that_calls_nothing_has_no_laws(registry: Registry) -> None:
+def test_a_program_that_calls_nothing_has_no_laws(registry: DialectRegistry) -> None:
     register(registry, TRUE)
     plain = Program.from_text(PROGRAM.to_text().replace("acme.guarded(x[i], y[i])", "x[i] / 4u"))
     with vyre.open("reference", cache=False) as session:

@@ -18,12 +18,12 @@ from vyre.adapters.system import ProcessEnvironment
 from vyre.app.cli import main
 from vyre.app.dialects.current import dialect_registry
 from vyre.app.dialects.lowerings import AS_WRITTEN, closure
-from vyre.app.dialects.registry import Registry
+from vyre.app.dialects.registry import DialectRegistry
 from vyre.app.dialects.verification import CheckedLowerings, lowering_key, verify_lowerings, version_of
 from vyre.app.emission import lowering_choices
 from vyre.app.services import Place, verdict_store
 from vyre.domain.dialects.expansion import expanded, without_calls_inside
-from vyre.domain.dialects.lowering import Difference, LoweringVerdict
+from vyre.domain.dialects.lowering import LoweringDifference, LoweringVerdict
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.ir.definitions import Definition
 from vyre.domain.ir.program import Program
@@ -51,7 +51,7 @@ INDIRECT = (definition("result x >> 1u", "acme.shift"), definition("result acme.
 
 
 @pytest.fixture
-def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DialectRegistry]:
     monkeypatch.setenv("VYRE_CACHE_DIR", str(tmp_path / "cache"))
     with registered() as found:
         yield found
@@ -79,7 +79,7 @@ def used(session: vyre.Session, config: DispatchConfig | None = None) -> tuple[b
 
 @pytest.mark.parametrize("backend", ["reference", "cpu", "cuda-machine"])
 def test_a_lowering_is_used_once_it_has_passed(
-    backend: str, registry: Registry, capsys: pytest.CaptureFixture[str]
+    backend: str, registry: DialectRegistry, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if backend == "cpu":
         pytest.importorskip("llvmlite")
@@ -102,7 +102,7 @@ def test_a_lowering_is_used_once_it_has_passed(
 
 
 def test_a_lowering_that_gives_another_result_is_refused(
-    registry: Registry, capsys: pytest.CaptureFixture[str]
+    registry: DialectRegistry, capsys: pytest.CaptureFixture[str]
 ) -> None:
     register(WRONG)
     assert main(["dialects", "verify", "acme"]) == 1
@@ -112,7 +112,9 @@ def test_a_lowering_that_gives_another_result_is_refused(
     assert not is_used and "refused" in why
 
 
-def test_a_lowering_of_another_definition_is_not_used(registry: Registry, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lowering_of_another_definition_is_not_used(
+    registry: DialectRegistry, capsys: pytest.CaptureFixture[str]
+) -> None:
     register(SHIFT, of=definition("result x >> 1u"))
     assert main(["dialects", "verify", "acme", "--json"]) == 1
     (document,) = json.loads(capsys.readouterr().out)["lowerings"]
@@ -122,7 +124,7 @@ def test_a_lowering_of_another_definition_is_not_used(registry: Registry, capsys
     assert not is_used and "written for the definition" in why
 
 
-def test_a_programs_own_definition_takes_precedence(registry: Registry) -> None:
+def test_a_programs_own_definition_takes_precedence(registry: DialectRegistry) -> None:
     register(SHIFT)
     assert main(["dialects", "verify", "acme"]) == 0
     own = program(VERSION.format("acme.halve", "  result x - x / 2u") + "\n")
@@ -132,7 +134,7 @@ def test_a_programs_own_definition_takes_precedence(registry: Registry) -> None:
         assert session.dispatch(own, {"y": np.array([5], np.uint32)})["y"].tolist() == [3]
 
 
-def test_another_version_of_the_backend_needs_another_check(registry: Registry) -> None:
+def test_another_version_of_the_backend_needs_another_check(registry: DialectRegistry) -> None:
     register(SHIFT)
     assert main(["dialects", "verify", "acme"]) == 0
     reference = load_catalog().get("reference")
@@ -151,7 +153,7 @@ def test_another_version_of_the_backend_needs_another_check(registry: Registry) 
 @pytest.mark.parametrize(
     "config", [DispatchConfig(optimize=False), DispatchConfig(step_budget=1000), DispatchConfig(race_check=True)]
 )
-def test_a_program_that_runs_as_written_uses_none(registry: Registry, config: DispatchConfig) -> None:
+def test_a_program_that_runs_as_written_uses_none(registry: DialectRegistry, config: DispatchConfig) -> None:
     register(SHIFT)
     assert main(["dialects", "verify", "acme"]) == 0
     with vyre.open("reference") as session:
@@ -161,14 +163,14 @@ def test_a_program_that_runs_as_written_uses_none(registry: Registry, config: Di
         assert used(session) == (False, AS_WRITTEN)
 
 
-def test_without_a_cache_none_is_used(registry: Registry) -> None:
+def test_without_a_cache_none_is_used(registry: DialectRegistry) -> None:
     register(SHIFT)
     with vyre.open("reference", cache=False) as session:
         is_used, why = used(session)
     assert not is_used and "cache is turned off" in why
 
 
-def test_a_lowering_may_call_operations_of_its_own(registry: Registry) -> None:
+def test_a_lowering_may_call_operations_of_its_own(registry: DialectRegistry) -> None:
     register(*INDIRECT)
     assert main(["dialects", "verify", "acme"]) == 0
     with vyre.open("reference") as session:
@@ -177,7 +179,7 @@ def test_a_lowering_may_call_operations_of_its_own(registry: Registry) -> None:
     assert alone.id == "acme.halve" and "acme.shift" not in str(alone.result)
 
 
-def test_backends_that_cannot_run_here_are_told(registry: Registry, tmp_path: Path) -> None:
+def test_backends_that_cannot_run_here_are_told(registry: DialectRegistry, tmp_path: Path) -> None:
     register(SHIFT, backend="nowhere")
     operation = registry.snapshot.operation("acme.halve")
     assert operation is not None
@@ -189,7 +191,7 @@ def test_backends_that_cannot_run_here_are_told(registry: Registry, tmp_path: Pa
 
 
 def test_emission_uses_what_was_checked_here(
-    registry: Registry, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    registry: DialectRegistry, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("llvmlite")
     register(SHIFT, backend="cpu")
@@ -212,7 +214,7 @@ CUDA = next(each for each in load_catalog().registrations if each.id == "cuda")
 SOMEWHERE = "driver 13000, a device"
 
 
-def store_verdict(version: str, difference: Difference | None = None) -> None:
+def store_verdict(version: str, difference: LoweringDifference | None = None) -> None:
     """Stores what a check on a GPU says about ``MASKED``; there is none here."""
     store = verdict_store(Place(None, ProcessEnvironment()))
     assert store is not None
@@ -237,7 +239,9 @@ def halved(path: Path) -> list[int]:
     return found
 
 
-def test_code_for_any_cuda_device_uses_what_its_emitter_was_checked_with(registry: Registry, tmp_path: Path) -> None:
+def test_code_for_any_cuda_device_uses_what_its_emitter_was_checked_with(
+    registry: DialectRegistry, tmp_path: Path
+) -> None:
     register(MASKED, backend="cuda")
     (unchecked,) = lowering_choices(program(), target="sm_75")
     assert not unchecked.is_used and f"has not been checked on cuda ({emitter_of_cuda()})" in unchecked.why
@@ -261,7 +265,7 @@ def test_code_for_any_cuda_device_uses_what_its_emitter_was_checked_with(registr
 
 @pytest.mark.parametrize("flags", [(), ("--as-written",)])
 def test_the_command_builds_as_written_where_it_is_told_to(
-    flags: tuple[str, ...], registry: Registry, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    flags: tuple[str, ...], registry: DialectRegistry, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     register(MASKED, backend="cuda")
     store_verdict(f"{emitter_of_cuda()}, {SOMEWHERE}")
@@ -272,15 +276,15 @@ def test_the_command_builds_as_written_where_it_is_told_to(
     assert choice["is_used"] is not bool(flags)
 
 
-def test_a_lowering_that_one_device_refused_is_in_code_for_none(registry: Registry, tmp_path: Path) -> None:
+def test_a_lowering_that_one_device_refused_is_in_code_for_none(registry: DialectRegistry, tmp_path: Path) -> None:
     register(MASKED, backend="cuda")
     store_verdict(f"{emitter_of_cuda()}, {SOMEWHERE}")
-    store_verdict(f"{emitter_of_cuda()}, driver 12000, another device", Difference((3,), 1, 2))
+    store_verdict(f"{emitter_of_cuda()}, driver 12000, another device", LoweringDifference((3,), 1, 2))
     (choice,) = lowering_choices(program(), target="sm_75")
     assert not choice.is_used and "another device" in choice.why and "refused" in choice.why
 
 
-def test_a_check_with_another_emitter_says_nothing_about_this_one(registry: Registry) -> None:
+def test_a_check_with_another_emitter_says_nothing_about_this_one(registry: DialectRegistry) -> None:
     register(MASKED, backend="cuda")
     store_verdict(f"version 1, emitter 0123456789abcdef, {SOMEWHERE}")
     (choice,) = lowering_choices(program(), target="sm_75")

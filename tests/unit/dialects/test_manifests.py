@@ -12,7 +12,7 @@ from support.fuzzing.manifests import VALID, check, mutated
 from vyre.app.cli import main
 from vyre.app.dialects import loading
 from vyre.app.dialects.loading import load_manifests
-from vyre.app.dialects.registry import Registry
+from vyre.app.dialects.registry import DialectRegistry
 from vyre.domain.dialects.manifests import MAX_MANIFEST_BYTES, read_manifest
 from vyre.domain.dialects.operations import Category, Dialect, Operation
 from vyre.domain.ir.definitions import Version
@@ -94,12 +94,12 @@ def written(directory: Path, **files: bytes) -> str:
     return str(directory)
 
 
-def codes_of(registry: Registry) -> list[str]:
+def codes_of(registry: DialectRegistry) -> list[str]:
     return [each.code for each in registry.snapshot.diagnostics]
 
 
 def test_directories_are_searched_and_their_defects_told(tmp_path: Path) -> None:
-    registry = Registry()
+    registry = DialectRegistry()
     path = written(tmp_path, a=VALID.encode(), b=b"=", c=b" " * (MAX_MANIFEST_BYTES + 1))
     (tmp_path / "d.toml").mkdir()
     (tmp_path / "notes.txt").write_text("no manifest")
@@ -120,7 +120,7 @@ def test_directories_are_searched_and_their_defects_told(tmp_path: Path) -> None
     ("versions", "kept"), [(("9.0.0", "10.0.0"), 1), (("10.0.0", "9.0.0"), 0), (("1.0.0", "1.0.0"), 0)]
 )
 def test_the_higher_version_of_a_dialect_stays(tmp_path: Path, versions: tuple[str, str], kept: int) -> None:
-    registry = Registry()
+    registry = DialectRegistry()
     first, second = (manifest(op(f"acme.of_{i}"), version=version) for i, version in enumerate(versions))
     load_manifests(registry, written(tmp_path, a=first, b=second))
     assert codes_of(registry) == ["N-TOML-DIALECT-SHADOWED"]
@@ -128,7 +128,7 @@ def test_the_higher_version_of_a_dialect_stays(tmp_path: Path, versions: tuple[s
 
 
 def test_a_manifest_never_replaces_what_code_registered(tmp_path: Path) -> None:
-    registry = Registry()
+    registry = DialectRegistry()
     reading = read_manifest(manifest(op()), "code")
     assert reading.manifest is not None
     registry.register(reading.manifest.dialect)
@@ -139,7 +139,7 @@ def test_a_manifest_never_replaces_what_code_registered(tmp_path: Path) -> None:
 
 
 def test_readers_see_one_whole_snapshot() -> None:
-    registry = Registry()
+    registry = DialectRegistry()
     reading = read_manifest(VALID.encode(), "a")
     assert reading.manifest is not None
     square, steps, _ = reading.manifest.dialect.operations

@@ -12,7 +12,7 @@ import vyre
 from support.registry import registered
 from vyre import Dialect, InOut, Operation, f32, u32
 from vyre.app.cli import main
-from vyre.app.dialects.registry import Registry
+from vyre.app.dialects.registry import DialectRegistry
 from vyre.domain.errors import KernelSourceError
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.text_parser import parse_definition
@@ -34,7 +34,7 @@ LEAKY = parse_definition(
 
 
 @pytest.fixture
-def registry() -> Iterator[Registry]:
+def registry() -> Iterator[DialectRegistry]:
     with registered(Dialect("acme", LEAKY.version, (Operation.of(SCALED), Operation.of(LEAKY)))) as found:
         yield found
 
@@ -73,7 +73,7 @@ def no_name(y: InOut[f32]) -> None:
     y[0] = vyre.call(3, y[0])  # type: ignore[arg-type]
 
 
-def test_kernels_find_operations_by_name(registry: Registry) -> None:
+def test_kernels_find_operations_by_name(registry: DialectRegistry) -> None:
     with vyre.open("reference"):
         values = np.array([-8.0, 4.0], np.float32)
         by_name[1](values)
@@ -97,7 +97,9 @@ def test_kernels_call_definitions_without_a_registry() -> None:
         (no_name, "names no operation"),
     ],
 )
-def test_kernels_tell_what_is_wrong_with_a_call(registry: Registry, kernel: vyre.Kernel[...], message: str) -> None:
+def test_kernels_tell_what_is_wrong_with_a_call(
+    registry: DialectRegistry, kernel: vyre.Kernel[...], message: str
+) -> None:
     with pytest.raises(KernelSourceError, match=message) as caught:
         kernel.program  # noqa: B018
     assert caught.value.fix and caught.value.loc is not None
@@ -108,7 +110,7 @@ def test_call_is_for_kernels() -> None:
         vyre.call("acme.leaky", 1.0)
 
 
-def test_the_optimizer_and_emission_find_them(registry: Registry) -> None:
+def test_the_optimizer_and_emission_find_them(registry: DialectRegistry) -> None:
     program = Program.from_text(TEXT)
     found = vyre.optimize(program)
     assert not found.program.definitions and "select" in found.program.to_text()
@@ -139,19 +141,21 @@ def test_what_is_not_registered_is_refused() -> None:
     ids=lambda command: str(command[0]),
 )
 def test_commands_find_them_in_files(
-    command: list[str], registry: Registry, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: list[str], registry: DialectRegistry, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "leaky.vyre"
     path.write_text(TEXT)
     words = [word.format(path) for word in command]
     assert main(words) == 0, capsys.readouterr()
-    registry.install(Registry().snapshot)
+    registry.install(DialectRegistry().snapshot)
     assert main(words) != 0
     told = capsys.readouterr()
     assert "acme.leaky" in told.out + told.err
 
 
-def test_showing_a_file_adds_nothing(registry: Registry, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_showing_a_file_adds_nothing(
+    registry: DialectRegistry, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "leaky.vyre"
     path.write_text(TEXT)
     assert main(["show", str(path)]) == 0

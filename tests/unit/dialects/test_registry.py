@@ -17,7 +17,7 @@ from support.called_programs import PROGRAMS
 from support.fuzzing.form_corpus import lit, program, store
 from vyre.app.dialects import current
 from vyre.app.dialects.loading import BAD_ENTRY_POINT, load_entry_points
-from vyre.app.dialects.registry import Registry
+from vyre.app.dialects.registry import DialectRegistry
 from vyre.domain.dialects.core import FORMS, Operator, core_dialect, operator_id
 from vyre.domain.dialects.laws.catalogue import LAWS
 from vyre.domain.dialects.migration import Deprecation, Migration, Migrations, OperationVersion, deprecations_in
@@ -57,15 +57,15 @@ def unary(name: str, result: Expr) -> Definition:
 
 
 @pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
+def registry(monkeypatch: pytest.MonkeyPatch) -> DialectRegistry:
     """The registry of the process, empty for one test."""
-    made = Registry()
+    made = DialectRegistry()
     monkeypatch.setattr(current, "dialect_registry", lambda: made)
     return made
 
 
 def test_operations_are_found_with_what_they_call() -> None:
-    registry = Registry()
+    registry = DialectRegistry()
     registry.register(dialect(HASH, MIX))
     snapshot = registry.snapshot
     assert snapshot.definitions_of("acme.hash") == (MIX, HASH)
@@ -78,14 +78,14 @@ def test_operations_are_found_with_what_they_call() -> None:
 
 
 def test_an_operation_without_definition_cannot_be_called() -> None:
-    registry = Registry()
+    registry = DialectRegistry()
     registry.register(core_dialect())
     with pytest.raises(UnknownOperation, match="has no definition"):
         registry.snapshot.definitions_of("core.add")
 
 
 def test_duplicates_name_both_registrants_and_change_nothing() -> None:
-    registry = Registry()
+    registry = DialectRegistry()
     registry.register(dialect(MIX), registrant="the first")
     before = registry.snapshot
     nested = Dialect("acme.nn", Version(1), (Operation.of(unary("acme.nn.a", Var("x"))),))
@@ -103,7 +103,7 @@ def test_duplicates_name_both_registrants_and_change_nothing() -> None:
 
 
 def test_an_operation_of_two_dialects_is_a_duplicate() -> None:
-    registry = Registry()
+    registry = DialectRegistry()
     registry.register(dialect(unary("acme.nn.a", Var("x"))))
     with pytest.raises(DuplicateOperation) as error:
         registry.register(Dialect("acme.nn", Version(1), (Operation.of(unary("acme.nn.a", Var("x"))),)))
@@ -125,14 +125,14 @@ def test_an_operation_of_two_dialects_is_a_duplicate() -> None:
 def test_calls_that_lead_nowhere_or_in_circles_are_refused(
     definitions: tuple[Definition, ...], error: type[Exception], message: str
 ) -> None:
-    registry = Registry()
+    registry = DialectRegistry()
     with pytest.raises(error, match=message):
         registry.register(dialect(*definitions))
     assert not registry.snapshot.dialects
 
 
 def test_a_shared_operation_is_no_circle() -> None:
-    registry = Registry()
+    registry = DialectRegistry()
     shared = unary("acme.s", Var("x"))
     left, right = (unary(f"acme.{name}", Call("acme.s", (Var("x"),))) for name in "lr")
     top = unary("acme.t", Binary(BinaryOp.ADD, Call("acme.l", (Var("x"),)), Call("acme.r", (Var("x"),))))
@@ -223,7 +223,7 @@ def test_the_types_of_a_form_are_those_that_the_validator_takes(node: type[Any])
 # Builders and sessions.
 
 
-def test_builders_and_sessions_find_registered_operations(registry: Registry) -> None:
+def test_builders_and_sessions_find_registered_operations(registry: DialectRegistry) -> None:
     registry.register(dialect(MIX, HASH))
     with ProgramBuilder(workgroup=64) as p:
         y = p.inout("y", u32)
@@ -239,7 +239,7 @@ def test_builders_and_sessions_find_registered_operations(registry: Registry) ->
     assert found[0] == found[1] != numbers.tobytes()
 
 
-def test_the_definition_of_a_program_beats_the_registry(registry: Registry) -> None:
+def test_the_definition_of_a_program_beats_the_registry(registry: DialectRegistry) -> None:
     registry.register(dialect(unary("acme.f", lit(1))))
     own = unary("acme.f", lit(2))
     run = replace(program(store(Call("acme.f", (lit(0),)))), definitions=(own,))
@@ -251,15 +251,15 @@ def test_the_definition_of_a_program_beats_the_registry(registry: Registry) -> N
             assert bytes(session.dispatch(each, {"y": np.zeros(1, np.uint32)}, grid=1)["y"])[0] == 2
 
 
-def test_an_unknown_operation_is_a_typed_error(registry: Registry) -> None:
+def test_an_unknown_operation_is_a_typed_error(registry: DialectRegistry) -> None:
     with ProgramBuilder(workgroup=1) as p, pytest.raises(BuildError, match=r"acme\.none.*Fix: define it"):
         p.call("acme.none", 1)
 
 
 @pytest.mark.parametrize("returns", ["a dialect", "a list", "nothing", "a number", "an error"])
 def test_entry_points_register_or_are_diagnosed(returns: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    registry = Registry()
-    made: dict[str, Callable[[Registry], object]] = {
+    registry = DialectRegistry()
+    made: dict[str, Callable[[DialectRegistry], object]] = {
         "a dialect": lambda _: dialect(MIX),
         "a list": lambda _: [dialect(MIX)],
         "nothing": lambda given: given.register(dialect(MIX)),
@@ -309,7 +309,7 @@ def test_chains_of_migrations_end_where_no_step_leads_on() -> None:
 def test_migrations_without_an_end_are_refused(
     steps: list[tuple[OperationVersion, OperationVersion]], message: str
 ) -> None:
-    registry = Registry()
+    registry = DialectRegistry()
     before = registry.snapshot
     with pytest.raises(InvalidDialect, match=message):
         registry.register(migrations=[Migration(source, target, same) for source, target in steps])
@@ -329,7 +329,7 @@ NEW = Definition(
 
 
 def test_stored_programs_are_moved_to_newer_definitions() -> None:
-    registry = Registry()
+    registry = DialectRegistry()
     step = Migration(at("1.0.0"), at("2.0.0", "acme.g"), lambda given: (*given, lit(1)))
     registry.register(dialect(NEW), migrations=[step])
     old = replace(program(store(Call("acme.user", (Call("acme.f", (lit(7),)),)))), definitions=(OLD, USER))
@@ -344,7 +344,7 @@ def test_stored_programs_are_moved_to_newer_definitions() -> None:
 
 @pytest.mark.parametrize("rewrite", [lambda given: 1 // 0, lambda given: (3,), lambda given: None])
 def test_a_failed_rewrite_leaves_the_program(rewrite: Callable[[object], object]) -> None:
-    registry = Registry()
+    registry = DialectRegistry()
     registry.register(dialect(NEW), migrations=[Migration(at("1.0.0"), at("2.0.0", "acme.g"), rewrite)])  # type: ignore[arg-type]
     old = replace(program(store(Call("acme.f", (lit(7),)))), definitions=(OLD,))
     written = old.to_wire()
@@ -354,7 +354,7 @@ def test_a_failed_rewrite_leaves_the_program(rewrite: Callable[[object], object]
 
 
 def test_a_migration_to_what_is_not_registered_fails() -> None:
-    registry = Registry()
+    registry = DialectRegistry()
     registry.register(dialect(NEW), migrations=[Migration(at("1.0.0"), at("3.0.0", "acme.g"), same)])
     old = replace(program(store(Call("acme.f", (lit(7),)))), definitions=(OLD,))
     with pytest.raises(MigrationFailed, match=r"leads to `acme\.g` 3\.0\.0, registered is `acme\.g` 2\.0\.0"):

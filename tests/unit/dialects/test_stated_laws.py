@@ -15,7 +15,7 @@ from support.registry import registered
 from vyre import Dialect, Operation
 from vyre.app.cli import main
 from vyre.app.dialects.loading import load_manifests
-from vyre.app.dialects.registry import Registry
+from vyre.app.dialects.registry import DialectRegistry
 from vyre.app.dialects.trusted_laws import trusted_laws
 from vyre.app.dialects.verification import REFUTED, StatedReport, verify_laws
 from vyre.app.optimizer_check import check_runs
@@ -194,12 +194,12 @@ def test_laws_of_operations_without_a_body_are_noted() -> None:
 
 
 @pytest.fixture
-def registry() -> Iterator[Registry]:
+def registry() -> Iterator[DialectRegistry]:
     with registered() as found:
         yield found
 
 
-def test_python_states_laws_in_the_same_way(registry: Registry) -> None:
+def test_python_states_laws_in_the_same_way(registry: DialectRegistry) -> None:
     with pytest.raises(InvalidDialect, match=r"`acme.mix` states no law: .* no equation"):
         registry.register(Dialect("acme", MIX.version, (Operation.of(MIX, law_texts=("acme.mix(x, y)",)),)))
     registry.register(Dialect("acme", MIX.version, (Operation.of(MIX, law_texts=("acme.mix(x, x) == x * 10",)),)))
@@ -209,7 +209,9 @@ def test_python_states_laws_in_the_same_way(registry: Registry) -> None:
     assert registry.snapshot.laws_of("acme.unknown") == ()
 
 
-def test_the_command_lists_and_verifies(registry: Registry, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_lists_and_verifies(
+    registry: DialectRegistry, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "acme.toml").write_bytes(manifest("acme.blend(x, y) == (x + y) * 5", "acme.blend(x, y) == x"))
     load_manifests(registry, str(tmp_path))
     assert main(["dialects", "list", "acme", "--json"]) == 0
@@ -235,13 +237,13 @@ body {
 """
 
 
-def test_laws_of_operations_that_are_not_called_take_no_part(registry: Registry) -> None:
+def test_laws_of_operations_that_are_not_called_take_no_part(registry: DialectRegistry) -> None:
     registry.register(Dialect("acme", MIX.version, (Operation.of(MIX, law_texts=("acme.mix(x, x) == x * 10",)),)))
     unrelated = Program.from_text(PROGRAM.replace("acme.guarded(x[i], y[i])", "x[i] * 5u + x[i] * 5u"))
     assert trusted_laws(unrelated, registry.snapshot) == ()
 
 
-def test_a_trusted_law_changes_what_the_pass_finds(registry: Registry) -> None:
+def test_a_trusted_law_changes_what_the_pass_finds(registry: DialectRegistry) -> None:
     """``x / d * d + x % d`` is x where d is never 0, which no law of the language says of a divisor that varies."""
     guarded = defined("acme.guarded version 1.0.0 (x: u32, y: u32) -> u32", "let d = y | 1u\nresult x / d * d + x % d")
     texts = ("acme.guarded(x, y) == x",)

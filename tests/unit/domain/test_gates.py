@@ -17,7 +17,7 @@ from vyre import Dialect, InvalidConfig, InvalidProgram, Operation, Program, Ref
 from vyre.app.cli import main
 from vyre.app.container import Container
 from vyre.app.dialects import current
-from vyre.app.dialects.registry import Registry
+from vyre.app.dialects.registry import DialectRegistry
 from vyre.domain.dialects.manifests import read_manifest
 from vyre.gates import Allow, Answer, Gate, GatedProgram, MutationClass, Refuse
 from vyre.ir import Version
@@ -200,7 +200,7 @@ def test_the_container_has_a_provider_for_gates() -> None:
 def test_the_gates_of_a_registry_see_operations_and_the_programs_that_carry_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    registry = Registry()
+    registry = DialectRegistry()
     monkeypatch.setattr(current, "dialect_registry", lambda: registry)
     called = PROGRAMS["let"].called
     mix, _, even = called.definitions

@@ -18,6 +18,7 @@ PUBLIC = (
     "vyre.ports",
     "vyre.container",
     "vyre.egraph",
+    "vyre.evidence",
     "vyre.graphs",
 )
 FILES = [*ROOT.glob("applications/*.py"), *ROOT.glob("basics/*.py"), ROOT / "example.py"]

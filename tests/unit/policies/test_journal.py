@@ -19,8 +19,8 @@ from vyre.policies.concurrency.hazards import AccessMode
 from vyre.policies.decision_records import (
     DecisionRecord,
     Known,
-    Outcome,
     Replayed,
+    ReplayOutcome,
     from_lines,
     record_of,
     replay,
@@ -108,7 +108,7 @@ def test_a_refusal_is_told_and_raised() -> None:
     assert decision.verdict is refusal.value
     written = record_of(decision, version)
     assert written.verdict == {"$error": "PlanError", "message": str(refusal.value)}
-    assert replay(written, find).outcome is Outcome.SAME
+    assert replay(written, find).outcome is ReplayOutcome.SAME
 
 
 def test_a_journal_keeps_the_latest() -> None:
@@ -287,7 +287,7 @@ def test_any_float_is_recorded_and_decided_again(value: float) -> None:
     json.loads(text, parse_constant=pytest.fail)
     (record,) = from_lines(text)
     assert record.to_text() == text.removesuffix("\n")
-    assert replay(record, lambda name: Known(measure, "v1")).outcome is Outcome.SAME
+    assert replay(record, lambda name: Known(measure, "v1")).outcome is ReplayOutcome.SAME
     other = replace(record, verdict=replace(record, verdict={**record.verdict, "value": 7.0}).verdict)
     (difference,) = replay(other, lambda name: Known(measure, "v1")).differences
     assert difference.place == "$.value"
@@ -322,20 +322,20 @@ def test_lines_end_at_line_feeds_alone() -> None:
 
 # ---- deciding again
 def test_the_same_policy_comes_to_the_same_verdict() -> None:
-    assert replay(RECORD, find) == Replayed(RECORD, Outcome.SAME, True, RECORD.verdict)
+    assert replay(RECORD, find) == Replayed(RECORD, ReplayOutcome.SAME, True, RECORD.verdict)
 
 
 def test_recorded_thresholds_count_not_those_of_now() -> None:
     never = recorded(decide_command_reuse, REUSE, CommandReuseThresholds(min_repeats=1_000))
     assert never.verdict["$type"] == "PlainLaunches"
-    assert replay(never, find).outcome is Outcome.SAME
+    assert replay(never, find).outcome is ReplayOutcome.SAME
 
 
 def test_a_changed_verdict_is_told_member_by_member() -> None:
     fits = recorded(choose_grid_sync, GridSyncInputs(True, 4, 2, 2))
     tampered = replace(fits, verdict=fits.verdict | {"mode": "SPLIT", "possible": False})
     found = replay(tampered, find)
-    assert (found.outcome, found.reproduced) == (Outcome.DIFFERENT, False)
+    assert (found.outcome, found.reproduced) == (ReplayOutcome.DIFFERENT, False)
     assert list(map(str, found.differences)) == ['$.mode: "SPLIT" -> "NATIVE"', "$.possible: false -> true"]
 
 
@@ -352,7 +352,7 @@ def test_a_verdict_of_another_shape_is_told_as_a_whole() -> None:
 def test_changed_inputs_come_to_another_verdict() -> None:
     given = {"inputs": RECORD.inputs["inputs"] | {"repeat_count": 1}}
     found = replay(replace(RECORD, inputs=given), find)
-    assert (found.outcome, found.reproduced) == (Outcome.DIFFERENT, False)
+    assert (found.outcome, found.reproduced) == (ReplayOutcome.DIFFERENT, False)
 
 
 def joined(one: int, other: int) -> int:
@@ -387,19 +387,19 @@ def test_inputs_that_cannot_have_been_given_are_refused(changes: dict[str, Any],
 
 def test_a_changed_policy_is_told_and_may_still_agree() -> None:
     found = replay(replace(RECORD, version="v0"), find)
-    assert (found.outcome, found.reproduced) == (Outcome.CHANGED_POLICY, True)
+    assert (found.outcome, found.reproduced) == (ReplayOutcome.CHANGED_POLICY, True)
     assert found.why == "version v0 then, v1 now"
     found = replay(replace(RECORD, version="v0", verdict=None), find)
-    assert (found.outcome, found.reproduced, len(found.differences)) == (Outcome.CHANGED_POLICY, False, 1)
+    assert (found.outcome, found.reproduced, len(found.differences)) == (ReplayOutcome.CHANGED_POLICY, False, 1)
 
 
 def test_a_changed_policy_may_take_something_else() -> None:
     record = replace(RECORD, version="v0", inputs={"facts": 1})
     why = "it no longer takes what was recorded: $.inputs: it takes inputs"
-    assert replay(record, find) == Replayed(record, Outcome.CHANGED_POLICY, False, why=why)
+    assert replay(record, find) == Replayed(record, ReplayOutcome.CHANGED_POLICY, False, why=why)
 
 
 def test_an_unknown_policy_is_told() -> None:
     record = replace(RECORD, policy="magic.decide")
     why = "there is no policy `magic.decide`"
-    assert replay(record, find) == Replayed(record, Outcome.UNKNOWN_POLICY, False, why=why)
+    assert replay(record, find) == Replayed(record, ReplayOutcome.UNKNOWN_POLICY, False, why=why)

@@ -155,14 +155,14 @@ class SessionAsynchrony(SessionCore):
         if self._lease.has_residents and pipeline._takes_resident(inputs):
             from vyre.ports.cancellation import Cancellation
 
-            accesses, operation = pipeline.resident_operation(inputs, shapes)
+            accesses, operation = pipeline._resident_operation(inputs, shapes)
             cancellation = Cancellation()
             future.stopped_by(cancellation)
             self._work.start(future, accesses, partial(operation, cancellation), self._work.threads)
             return future
         views = pipeline.views(inputs)
         shapes = pipeline.shapes(inputs) if shapes is None else shapes
-        if not pipeline.submit(views, future, shapes):
+        if not pipeline._submit(views, future, shapes):
             snapshot = tuple([memoryview(bytes(view)) for view in views])
             run = partial(pipeline.run, snapshot, None, None, shapes)
             self._work.threads.submit(partial(future.run, run))

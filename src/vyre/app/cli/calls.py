@@ -76,7 +76,7 @@ def _of_kernel(kernel: Kernel[...], target: Target, options: list[str], counts: 
     from vyre.domain.frontend.annotations import ArrayType, StaticType
     from vyre.domain.ir.types import ScalarType
 
-    meaning = kernel.arguments
+    meaning = kernel._parameters
     texts = arguments.pairs(options, "--in")
     takes = {one.name: one for one in meaning.parameters if not is_output(one)}
     for name in texts:

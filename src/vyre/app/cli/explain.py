@@ -26,7 +26,7 @@ from vyre.domain.durations import duration
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.printable import indented, one_line
 from vyre.domain.value_json import to_json
-from vyre.policies.decision_records import Outcome, Replayed
+from vyre.policies.decision_records import Replayed, ReplayOutcome
 from vyre.policies.launching.execution_prices import Price, Quote
 from vyre.ports.planning import DispatchWork
 
@@ -175,18 +175,18 @@ def _replay(path: Path, *, as_json: bool) -> int:
     counts = Counter(replayed.outcome for replayed in decisions)
     if as_json:
         differing = [_replayed_json(place, each) for place, each in enumerate(decisions, 1) if _is_worth_telling(each)]
-        counted = {outcome.value: counts[outcome] for outcome in Outcome}
+        counted = {outcome.value: counts[outcome] for outcome in ReplayOutcome}
         report.put_json({"decisions": len(decisions), "outcomes": counted, "differing": differing})
     else:
         for place, each in enumerate(decisions, 1):
             if _is_worth_telling(each):
                 _tell(place, each)
-        put(", ".join(f"{counts[outcome]} {outcome.value}" for outcome in Outcome))
+        put(", ".join(f"{counts[outcome]} {outcome.value}" for outcome in ReplayOutcome))
     return Exit.OK if all(each.reproduced for each in decisions) else Exit.WRONG
 
 
 def _is_worth_telling(replayed: Replayed) -> bool:
-    return replayed.outcome is not Outcome.SAME
+    return replayed.outcome is not ReplayOutcome.SAME
 
 
 def _tell(place: int, replayed: Replayed) -> None:

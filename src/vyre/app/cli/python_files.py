@@ -80,7 +80,7 @@ def program_of(definition: Kernel[...] | Program, target: Target) -> Program:
 
 def specialized(kernel: Kernel[...], target: Target, values: Mapping[str, Any]) -> Program:
     """Returns the program of a kernel for types and static values; raises ``InvalidConfig`` for other names."""
-    generic, statics = kernel.arguments.generic, kernel.arguments.statics
+    generic, statics = kernel._parameters.generic, kernel._parameters.statics
     wanted = (*generic, *statics)
     if set(values) != set(wanted):
         example = ",".join(f"{name}={'f32' if name in generic else '16'}" for name in wanted)

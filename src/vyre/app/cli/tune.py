@@ -14,7 +14,7 @@ from vyre.app.cli.calls import call_of
 from vyre.app.cli.exit_codes import Exit
 from vyre.app.cli.options import AsJson, BackendName, ProgramPath, Spec
 from vyre.app.opening import open as open_session
-from vyre.app.tuning.report import Source, TuningReport
+from vyre.app.tuning.report import TuningReport, TuningSource
 from vyre.app.tuning.tuner import TuningSettings
 from vyre.app.verdicts import keep_verdict
 from vyre.domain.errors import InvalidConfig
@@ -93,7 +93,7 @@ def _print(tuned: TuningReport) -> None:
         put(f"rejected {candidate}: {reason}")
     if not tuned.measured:
         put("nothing was measured: these are estimates of a model")
-    if tuned.source is Source.STORE:
+    if tuned.source is TuningSource.STORE:
         put("remembered: nothing was launched")
     put(f"{'no winner' if tuned.winner is None else f'winner {tuned.winner}'}: {tuned.why}")
     for line in in_words(tuned):
@@ -102,13 +102,13 @@ def _print(tuned: TuningReport) -> None:
 
 def in_words(tuned: TuningReport) -> list[str]:
     """Returns what the report says, for people who have never tuned a program: the answer, and what to do with it."""
-    if tuned.source is Source.PIN:
+    if tuned.source is TuningSource.PIN:
         return [
             "",
             f"In words: a pin fixes how this is launched: {tuned.winner or 'as declared'}. Nothing was launched.",
         ]
     declared, count = tuned.candidates[0], len(tuned.candidates)
-    how = "were timed now" if tuned.source is Source.RUN else "were timed earlier"
+    how = "were timed now" if tuned.source is TuningSource.RUN else "were timed earlier"
     if not tuned.measured:
         how = "were estimated by a model, without a device"
     medians = dict(zip(tuned.candidates, tuned.medians, strict=True))

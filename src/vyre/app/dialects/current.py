@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 from warnings import warn_explicit
 
-from vyre.app.dialects.registry import Registry
+from vyre.app.dialects.registry import DialectRegistry
 from vyre.app.services import WIRING
 from vyre.domain.diagnostics import Diagnostic
 from vyre.domain.dialects.migration import DEPRECATED, deprecation_text, deprecations_in
@@ -17,7 +17,7 @@ _WARNED: Final[dict[str | tuple[str, type[Warning], int], int]] = {}
 """The registry of the module `warnings`, which remembers the warnings that it has shown, by text and line."""
 
 
-def dialect_registry() -> Registry:
+def dialect_registry() -> DialectRegistry:
     """Returns the registry in use: that of the process, or of a container that is applied."""
     wiring = WIRING.get()
     return wiring.dialect_registry(wiring.environment())

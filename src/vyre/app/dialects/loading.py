@@ -10,7 +10,7 @@ from typing import Final
 
 from vyre.adapters.files import is_directory
 from vyre.adapters.system import ProcessEnvironment
-from vyre.app.dialects.registry import Registry
+from vyre.app.dialects.registry import DialectRegistry
 from vyre.domain.diagnostics import Diagnostic
 from vyre.domain.dialects.core import core_dialect
 from vyre.domain.dialects.manifests import MAX_MANIFEST_BYTES, UNREADABLE, Manifest, finding, read_manifest
@@ -29,7 +29,7 @@ DIR_ENTRY: Final = "E-TOML-DIALECT-DIR-ENTRY"
 BAD_ENTRY_POINT: Final = "E-DIALECT-ENTRY-POINT"
 
 
-def registry_of(environment: Environment) -> Registry:
+def registry_of(environment: Environment) -> DialectRegistry:
     """Returns the registry of the process, or one of its own for another ``VYRE_DIALECT_PATH`` than the process had."""
     is_ours = isinstance(environment, ProcessEnvironment)
     return loaded_registry(process_path() if is_ours else environment.get(PATH_VARIABLE))
@@ -42,9 +42,9 @@ def process_path() -> str | None:
 
 
 @cache
-def loaded_registry(path: str | None) -> Registry:
+def loaded_registry(path: str | None) -> DialectRegistry:
     """Returns the registry with the manifests of these directories, and the dialects of installed packages."""
-    registry = Registry()
+    registry = DialectRegistry()
     registry.register(core_dialect(), registrant="vyre")
     load_entry_points(registry)
     if path is not None:
@@ -52,7 +52,7 @@ def loaded_registry(path: str | None) -> Registry:
     return registry
 
 
-def load_manifests(registry: Registry, path: str) -> None:
+def load_manifests(registry: DialectRegistry, path: str) -> None:
     """Adds the manifests ``*.toml`` of the directories in ``path``, which colons separate.  Raises nothing."""
     notes: list[Diagnostic] = []
     manifests: list[Manifest] = []
@@ -91,7 +91,7 @@ def _read(file: Path) -> tuple[Manifest | None, Iterable[Diagnostic]]:
     return read_manifest(data, str(file))
 
 
-def load_entry_points(registry: Registry) -> None:
+def load_entry_points(registry: DialectRegistry) -> None:
     """Registers the dialects of installed packages.
 
     What fails becomes a diagnostic, since a package that is broken must not keep others from running.
@@ -112,7 +112,7 @@ def load_entry_points(registry: Registry) -> None:
         registry.add_manifests((), notes)
 
 
-def _register(registry: Registry, result: object, who: str) -> None:
+def _register(registry: DialectRegistry, result: object, who: str) -> None:
     if callable(result):
         result = result(registry)
     if result is None:

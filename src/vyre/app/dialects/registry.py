@@ -1,4 +1,4 @@
-"""``Registry``: the dialects of a process, as snapshots that are replaced whole."""
+"""``DialectRegistry``: the dialects of a process, as snapshots that are replaced whole."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from vyre.domain.gates import Gate
 
 
-class Registered(NamedTuple):
+class RegisteredOperation(NamedTuple):
     """An operation, and who registered it."""
 
     operation: Operation
@@ -39,15 +39,15 @@ class Registered(NamedTuple):
 
 _CALLED: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _NO_DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType({})
-_NO_OPERATIONS: Final[Mapping[str, Registered]] = MappingProxyType({})
+_NO_OPERATIONS: Final[Mapping[str, RegisteredOperation]] = MappingProxyType({})
 
 
 @frozen
-class Snapshot:
+class RegistrySnapshot:
     """The content of a registry at one time.  It is immutable: whoever holds it keeps seeing the same content."""
 
     dialects: Mapping[str, Dialect] = field(default_factory=lambda: _NO_DIALECTS)
-    operations: Mapping[str, Registered] = field(default_factory=lambda: _NO_OPERATIONS)
+    operations: Mapping[str, RegisteredOperation] = field(default_factory=lambda: _NO_OPERATIONS)
     migrations: Migrations = field(default_factory=Migrations)
     deprecations: tuple[Deprecation, ...] = ()
     manifests: tuple[Manifest, ...] = ()
@@ -148,16 +148,16 @@ class Snapshot:
         return known if is_deprecated(definition, known) else None
 
 
-class Registry:
+class DialectRegistry:
     """Holds one snapshot; every change makes a new one and replaces the old in one step."""
 
-    def __init__(self, snapshot: Snapshot | None = None) -> None:
-        self._snapshot = snapshot or Snapshot()
+    def __init__(self, snapshot: RegistrySnapshot | None = None) -> None:
+        self._snapshot = snapshot or RegistrySnapshot()
         self._gates: tuple[Gate, ...] = ()
         self._changing = process_lock()
 
     @property
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> RegistrySnapshot:
         """Returns the content of now."""
         return self._snapshot
 
@@ -181,7 +181,7 @@ class Registry:
                 _admit(self._snapshot, name, added)
             self._gates += added
 
-    def install(self, snapshot: Snapshot) -> None:
+    def install(self, snapshot: RegistrySnapshot) -> None:
         """Replaces everything."""
         self._snapshot = snapshot
 
@@ -202,7 +202,7 @@ class Registry:
             old = self._snapshot
             grown = _with_dialects(old, dialects, registrant)
             self._admit(grown, dialects)
-            self._snapshot = Snapshot(
+            self._snapshot = RegistrySnapshot(
                 grown.dialects,
                 grown.operations,
                 Migrations((*old.migrations.steps, *migrations)),
@@ -233,16 +233,16 @@ class Registry:
                     notes.append(finding(REFUSED, error.message, error.fix, manifest.source))
                 except DuplicateOperation as error:
                     notes.append(finding(DUPLICATE_OP, error.message, error.fix, manifest.source, error.operation))
-            self._snapshot = Snapshot(
+            self._snapshot = RegistrySnapshot(
                 base.dialects, base.operations, old.migrations, old.deprecations, tuple(kept), tuple(notes)
             )
 
-    def _admit(self, snapshot: Snapshot, dialects: Iterable[Dialect]) -> None:
+    def _admit(self, snapshot: RegistrySnapshot, dialects: Iterable[Dialect]) -> None:
         for name in [each.id for dialect in dialects for each in dialect.operations] if self._gates else ():
             _admit(snapshot, name, self._gates)
 
 
-def _admit(snapshot: Snapshot, name: str, gates: tuple[Gate, ...]) -> None:
+def _admit(snapshot: RegistrySnapshot, name: str, gates: tuple[Gate, ...]) -> None:
     """Raises ``RefusedByGate`` if the smallest program that calls an operation does not pass."""
     from vyre.domain.gates import check_gates  # few registries have gates
 
@@ -268,14 +268,14 @@ def _chosen(manifests: Iterable[Manifest], notes: list[Diagnostic]) -> list[Mani
     return list(best.values())
 
 
-def _without(snapshot: Snapshot, names: set[str]) -> Snapshot:
+def _without(snapshot: RegistrySnapshot, names: set[str]) -> RegistrySnapshot:
     dialects = {name: each for name, each in snapshot.dialects.items() if name not in names}
     kept = {operation.id for dialect in dialects.values() for operation in dialect.operations}
     operations = {name: each for name, each in snapshot.operations.items() if name in kept}
-    return Snapshot(MappingProxyType(dialects), MappingProxyType(operations))
+    return RegistrySnapshot(MappingProxyType(dialects), MappingProxyType(operations))
 
 
-def _with_dialects(snapshot: Snapshot, dialects: Sequence[Dialect], registrant: str) -> Snapshot:
+def _with_dialects(snapshot: RegistrySnapshot, dialects: Sequence[Dialect], registrant: str) -> RegistrySnapshot:
     """Returns a snapshot of the dialects of another one and of new ones."""
     known, operations = dict(snapshot.dialects), dict(snapshot.operations)
     added: list[Definition] = []
@@ -288,16 +288,16 @@ def _with_dialects(snapshot: Snapshot, dialects: Sequence[Dialect], registrant: 
         for operation in dialect.operations:
             if operation.id in operations:
                 raise DuplicateOperation(operation=operation.id, first=operations[operation.id].registrant, second=who)
-            operations[operation.id] = Registered(operation, who)
+            operations[operation.id] = RegisteredOperation(operation, who)
             if operation.definition is not None:
                 added.append(operation.definition)
-    grown = Snapshot(MappingProxyType(known), MappingProxyType(operations))
+    grown = RegistrySnapshot(MappingProxyType(known), MappingProxyType(operations))
     _check_calls(grown, added)
     _check_laws(grown, dialects)
     return grown
 
 
-def _law(text: str, operation: str, number: int, snapshot: Snapshot) -> StatedLaw:
+def _law(text: str, operation: str, number: int, snapshot: RegistrySnapshot) -> StatedLaw:
     """Returns a law that an operation of a snapshot states; read once while the definitions stay."""
     called = {word for word in _CALLED.findall(text) if snapshot.contains(word)} | {operation}
     known: dict[str, Definition] = {}
@@ -317,7 +317,7 @@ def _read_law(
     return stated_law(text, operation, number, definitions, undefined)
 
 
-def _check_laws(snapshot: Snapshot, dialects: Iterable[Dialect]) -> None:
+def _check_laws(snapshot: RegistrySnapshot, dialects: Iterable[Dialect]) -> None:
     """Raises ``InvalidDialect`` for a law that is malformed."""
     for dialect in dialects:
         for operation in dialect.operations:
@@ -329,11 +329,11 @@ def _check_laws(snapshot: Snapshot, dialects: Iterable[Dialect]) -> None:
                 raise InvalidDialect(f"`{operation.id}` states no law: {error.message}", fix=error.fix) from None
 
 
-def _is_of(registered: Registered, dialect: Dialect) -> bool:
+def _is_of(registered: RegisteredOperation, dialect: Dialect) -> bool:
     return registered.operation.id.startswith(f"{dialect.id}.")
 
 
-def _check_calls(snapshot: Snapshot, definitions: Iterable[Definition]) -> None:
+def _check_calls(snapshot: RegistrySnapshot, definitions: Iterable[Definition]) -> None:
     """Raises ``UnknownOperation`` and ``InvalidDialect`` where calls lead nowhere or in a circle."""
     done: set[str] = set()
     for root in definitions:

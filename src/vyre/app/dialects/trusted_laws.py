@@ -8,12 +8,12 @@ from vyre.domain.errors import MalformedText
 from vyre.domain.optimize.dialect_laws import keep_stated_laws, trusted
 
 if TYPE_CHECKING:
-    from vyre.app.dialects.registry import Snapshot
+    from vyre.app.dialects.registry import RegistrySnapshot
     from vyre.domain.dialects.laws.law import Law
     from vyre.domain.ir.program import Program
 
 
-def trusted_laws(program: Program, snapshot: Snapshot) -> tuple[Law, ...]:
+def trusted_laws(program: Program, snapshot: RegistrySnapshot) -> tuple[Law, ...]:
     """Returns the laws of the operations that a program defines, in their forms without calls, that may be used.
 
     They are equations of the language's own operators, so that they hold whichever definition the program carries.
@@ -23,7 +23,7 @@ def trusted_laws(program: Program, snapshot: Snapshot) -> tuple[Law, ...]:
     return trusted(_stated(program, snapshot))
 
 
-def keep_laws(program: Program, expanded: Program, snapshot: Snapshot) -> None:
+def keep_laws(program: Program, expanded: Program, snapshot: RegistrySnapshot) -> None:
     """Keeps the laws of the operations that a program defines with the program that stands for it without calls.
 
     Nothing is checked before the laws are used.  Without effect where a text is no law, which is reported where the
@@ -35,6 +35,6 @@ def keep_laws(program: Program, expanded: Program, snapshot: Snapshot) -> None:
         return
 
 
-def _stated(program: Program, snapshot: Snapshot) -> tuple[Law, ...]:
+def _stated(program: Program, snapshot: RegistrySnapshot) -> tuple[Law, ...]:
     named = dict.fromkeys(each.id for each in program.definitions)
     return tuple([law for name in named for stated in snapshot.laws_of(name) for law in stated.laws])

@@ -83,7 +83,7 @@ class ResidentRun:
         for name in () if self._is_fresh else self._written:
             arrays[name].upload(self._before[name])
         self._is_fresh = False
-        contents = self._pipeline.run_for_bytes(self._arguments)
+        contents = self._pipeline._run_for_bytes(self._arguments)
         returned = outputs_of(self._pipeline.program.abi_buffers)
         contents |= {buffer.name: _content(arrays[buffer.name]) for buffer in returned if buffer.name in arrays}
         return self._pipeline.resident_timings[-1], contents
@@ -107,7 +107,7 @@ class JobRun:
 def recorder_of(pipeline: Pipeline, inputs: Inputs) -> Recorder:
     """Returns the recorder of a dispatch.  Raises what the dispatch raises before it runs."""
     if has_resident(inputs):
-        return ResidentRun(pipeline, pipeline.arguments(inputs))
+        return ResidentRun(pipeline, pipeline._arguments(inputs))
     names = [buffer.name for buffer in inputs_of(pipeline.program.abi_buffers)]
     return HostRun(pipeline, dict(zip(names, map(bytes, pipeline.views(inputs)), strict=True)))
 

@@ -15,7 +15,7 @@ from vyre.app.opening import open as open_session
 from vyre.app.pipeline import Pipeline
 from vyre.app.resident_dispatch import Arguments
 from vyre.app.session import Session
-from vyre.domain.evidence.differences import Difference, Returned, differences
+from vyre.domain.evidence.differences import OutputDifference, Returned, differences
 from vyre.domain.evidence.failures import Failure
 from vyre.domain.evidence.records import PERSISTENT, RecordedRun
 from vyre.domain.frozen import frozen
@@ -52,7 +52,7 @@ class EvidenceReplay:
     backend: str
     recorded: str
     expected_by: str
-    differences: tuple[Difference, ...]
+    differences: tuple[OutputDifference, ...]
     as_recorded: bool
     end: EndDifference | None = None
 
@@ -112,7 +112,7 @@ def _recorder_again(
 
 def _compared(
     bundle: EvidenceBundle, right: Outcome, actual: Outcome
-) -> tuple[tuple[Difference, ...], EndDifference | None]:
+) -> tuple[tuple[OutputDifference, ...], EndDifference | None]:
     """Returns how a run differs from what it should come to."""
     if isinstance(right, Failure) or isinstance(actual, Failure):
         if isinstance(right, Failure) and isinstance(actual, Failure) and right.repeats(actual):

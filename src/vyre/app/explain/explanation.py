@@ -64,7 +64,7 @@ class Question(NamedTuple):
     optimize: bool = True
 
 
-class Answer(NamedTuple):
+class DecisionSummary(NamedTuple):
     """One decision for readers: its topic, the verdict in a few words, and the reason."""
 
     topic: str
@@ -82,11 +82,11 @@ class Offer(NamedTuple):
     quote: Quote
 
 
-def answer(decision: Decision) -> Answer:
+def answer(decision: Decision) -> DecisionSummary:
     """Returns a decision as an answer."""
     topic, words = _TOPICS.get(decision.name, (decision.name.replace("_", " "), verdict_label))
     verdict: Any = decision.verdict
-    return Answer(topic, words(verdict), str(getattr(verdict, "why", verdict)))
+    return DecisionSummary(topic, words(verdict), str(getattr(verdict, "why", verdict)))
 
 
 @frozen
@@ -107,7 +107,7 @@ class Explanation:
     plan: ExecutionPlan
     costs: str
     notes: tuple[str, ...]
-    others: tuple[Answer, ...]
+    others: tuple[DecisionSummary, ...]
     decisions: tuple[Decision, ...]
     offers: tuple[Offer, ...] = ()
     passes: tuple[PassResult, ...] = ()

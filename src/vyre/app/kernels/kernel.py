@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from vyre.app.session import Session
     from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.frontend.definition import Specialized
+    from vyre.domain.frontend.typed_calls import TypedCalls
     from vyre.domain.names import Grid
 
 P = ParamSpec("P")
@@ -81,7 +82,7 @@ class Kernel(Carried, LaunchedKernel, Generic[P]):
         self._cached: Final[dict[None, Specializations]] = {}
 
     @property
-    def arguments(self) -> Arguments:
+    def _parameters(self) -> Arguments:
         """Returns the parameters, which bind and resolve the arguments of calls."""
         parameters = self._arguments
         if parameters is None:
@@ -93,7 +94,7 @@ class Kernel(Carried, LaunchedKernel, Generic[P]):
     def _specializations(self) -> Specializations:
         specializations = self._cached.get(None)
         if specializations is None:
-            new = Specializations(self.definition, self.arguments.generic, self.arguments.statics)
+            new = Specializations(self.definition, self._parameters.generic, self._parameters.statics)
             specializations = self._cached.setdefault(None, new)  # of several threads, the first one's
         return specializations
 
@@ -124,7 +125,7 @@ class Kernel(Carried, LaunchedKernel, Generic[P]):
                 else f"write {self.__name__}.program.",
                 loc=outside(),
             )
-        parameters = self.arguments
+        parameters = self._parameters
         types = tuple(chosen_type(name, values[name]) for name in parameters.generic)
         for name, element in zip(parameters.generic, types, strict=True):
             parameters.check_type(name, element)
@@ -133,7 +134,7 @@ class Kernel(Carried, LaunchedKernel, Generic[P]):
 
     @property
     def _open_names(self) -> tuple[str, ...]:
-        return (*self.arguments.generic, *self.arguments.statics)
+        return (*self._parameters.generic, *self._parameters.statics)
 
     def compile(self, session: Session | None = None, config: DispatchConfig | None = None, **values: Any) -> Pipeline:
         """Compiles the kernel ahead of its first call, on ``session`` or on the one that a call would use.
@@ -173,7 +174,7 @@ class Kernel(Carried, LaunchedKernel, Generic[P]):
         return Launcher(self, (None, axes_of("extent", extent)))
 
     def _run(self, values: tuple[Any, ...], named: Mapping[str, Any], launch: Launch | None) -> Any:
-        arguments = self.arguments
+        arguments = self._parameters
         if named or len(values) != self._arity:
             values = arguments.bound(values, named)
         session = current_session()
@@ -197,11 +198,11 @@ class Kernel(Carried, LaunchedKernel, Generic[P]):
 
     def _planned(self, session: LaunchSession, key: object, values: Values, launch: Launch | None) -> CallPlan:
         """Compiles the kernel for arguments like these, and keeps the plan of such calls."""
-        self.arguments.bound(values, {})
+        self._parameters.bound(values, {})
         grid, extent = launch or (None, None)
         launched = KernelLaunch(self, values, None, Keywords(grid=grid, extent=extent))
         plan = CallPlan(
-            self.arguments, launched.resolved, launched.specialized, launched.compiled(session), session._lease
+            self._parameters, launched.resolved, launched.specialized, launched.compiled(session), session._lease
         )
         if key is not None:
             session._pipelines.keep(session._calls, key, plan)
@@ -249,7 +250,7 @@ def kernel(
     return make if function is None else make(function)
 
 
-def function(decorated: Callable[P, R], /) -> Inlined[P, R]:
+def function(decorated: Callable[P, R], /) -> TypedCalls[P, R]:
     """Makes a function that kernels may call: ``@vyre.function``.  Its statements become part of the kernel.
 
     Called by Python, it is the Python function that it was made of.

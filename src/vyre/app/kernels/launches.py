@@ -59,7 +59,7 @@ class LaunchedKernel(ProgramSource):
 
     @property
     @abstractmethod
-    def arguments(self) -> Arguments:
+    def _parameters(self) -> Arguments:
         """Returns the parameters, which bind and resolve the arguments of calls."""
 
     @abstractmethod
@@ -94,9 +94,9 @@ class Launcher(ProgramSource, Generic[P]):
         self._launch = launch
 
     @property
-    def arguments(self) -> Arguments:
+    def _parameters(self) -> Arguments:
         """Returns the parameters of the kernel."""
-        return self._kernel.arguments
+        return self._kernel._parameters
 
     @property
     def program(self) -> Program:
@@ -138,7 +138,7 @@ class KernelLaunch:
         omitted: Collection[str] = (),
     ) -> None:
         check_config(config)
-        arguments = kernel.arguments
+        arguments = kernel._parameters
         counts = dict((config.output_counts if config is not None else None) or {}) | _counts(shorthand)
         types, config, shorthand = chosen_types(arguments, config, shorthand)
         self.resolved: Resolved = arguments.resolved(values, counts, types)
@@ -186,9 +186,9 @@ def launch_of(
     shorthand = with_geometry(source, config, shorthand)
     kernel = source._kernel if isinstance(source, Launcher) else source
     counts = dict((config.output_counts if config is not None else None) or {}) | _counts(shorthand)
-    outputs = {one.name for one in kernel.arguments.parameters if is_output(one)}
+    outputs = {one.name for one in kernel._parameters.parameters if is_output(one)}
     omitted = {name: array for name, array in _arrays(out) if name in outputs and name not in counts}
-    return KernelLaunch(kernel, kernel.arguments.of_inputs(inputs, omitted), config, shorthand, omitted)
+    return KernelLaunch(kernel, kernel._parameters.of_inputs(inputs, omitted), config, shorthand, omitted)
 
 
 def planned(
@@ -231,7 +231,7 @@ def _key_of(
 ) -> Key:
     """Returns the key of the plan of a launch.  Raises ``KeyError`` or ``TypeError`` for arguments that have none."""
     kernel, launch = (source._kernel, source._launch) if isinstance(source, Launcher) else (source, None)
-    arguments = kernel.arguments
+    arguments = kernel._parameters
     named, kinds = cast("dict[str, Any]", inputs), arguments.kinds
     if arguments.traits:
         described = [kinds[name](value) for name, value in named.items()]
@@ -269,7 +269,7 @@ def program_of(
     and keywords for it.
     """
     kernel = source._kernel if isinstance(source, Launcher) else source
-    types, config, shorthand = chosen_types(kernel.arguments, config, with_geometry(source, config, shorthand))
+    types, config, shorthand = chosen_types(kernel._parameters, config, with_geometry(source, config, shorthand))
     return kernel.specialize(**types) if types else kernel.program, config, shorthand
 
 
@@ -282,10 +282,11 @@ def check_covered(source: KernelSource, program: Program, config: DispatchConfig
     workgroup = (config and config.workgroup) or program.workgroup_size
     if _has_geometry(config, shorthand) or max(workgroup[1:]) > 1:  # a workgroup of several axes needs a grid anyway
         return
-    axis = max(source.arguments.reach(program).reads, default=0)
+    parameters = source._parameters
+    axis = max(parameters.reach(program).reads, default=0)
     if axis:
         raise InvalidConfig(
-            f"`{source.arguments.title}` has ids along {'xyz'[axis]}, and no arguments that tell how many lanes it has",
+            f"`{parameters.title}` has ids along {'xyz'[axis]}, and no arguments that tell how many lanes it has",
             fix="give extent=(x, y) or grid=(x, y), or pass the kernel itself to dispatch, bind, submit or prepare.",
         )
 

@@ -180,7 +180,7 @@ def known_costs_view(known: KnownCosts) -> Html:
 def kernel_view(kernel: Kernel[...]) -> Html:
     """Returns the source of a kernel and, unless it is generic, its program."""
     source = "\n".join(kernel.definition.source.lines)
-    generic = (*kernel.arguments.generic, *kernel.arguments.statics)
+    generic = (*kernel._parameters.generic, *kernel._parameters.statics)
     if generic:
         rest = paragraph(f"It is generic over {', '.join(generic)}.")
     else:

@@ -74,7 +74,7 @@ class SessionPersistence(SessionAsynchrony):
                 usual = self.compile(program, config, **shorthand)
             else:
                 usual = plan(inputs)[0]
-            arguments = cast("KernelSource", source).arguments
+            arguments = cast("KernelSource", source)._parameters
             jobs = KernelJobs(open_jobs(usual, None), arguments, plan, open_jobs)
         if inputs is not None:
             jobs.open_for(inputs)

@@ -13,7 +13,7 @@ import numpy as np
 from vyre.adapters.forks import process_lock
 from vyre.app.asynchrony.order import accesses_to
 from vyre.app.host_memory import host_memory
-from vyre.app.residency import Candidate, Eviction, make_room
+from vyre.app.residency import Candidate, ResidentEviction, make_room
 from vyre.app.resident import ResidentArray
 from vyre.domain.arguments import expect, whole
 from vyre.domain.errors import DeviceOutOfMemory, InvalidInput, InvalidResource
@@ -85,7 +85,7 @@ class ResidentCache(Closing):
         self._lock = process_lock() if shared is None else shared.lock
         self._now = 0
         self._closed = False
-        self._evictions: list[Eviction] = []
+        self._evictions: list[ResidentEviction] = []
         self._uploaded_bytes = 0
         if shared is not None:
             shared.add(self)
@@ -165,7 +165,7 @@ class ResidentCache(Closing):
         return self._uploaded_bytes
 
     @property
-    def evictions(self) -> tuple[Eviction, ...]:
+    def evictions(self) -> tuple[ResidentEviction, ...]:
         """The arrays that left the device for others, oldest first."""
         with self._lock, sealed:
             return tuple(self._evictions)
@@ -213,7 +213,7 @@ class ResidentCache(Closing):
             raise InvalidInput(f"the cache has no array {shown(name)}", fix=f"its arrays are {known}.")
         return entry
 
-    def candidates(self) -> list[Candidate]:
+    def _candidates(self) -> list[Candidate]:
         """Returns the arrays that may leave the device now: those that no block and no operation uses."""
         order = self._lease.order
         candidates: list[Candidate] = []
@@ -243,7 +243,7 @@ class ResidentCache(Closing):
 
     def _make_room(self, nbytes: int, asking: str) -> None:
         """Moves arrays that nobody uses to the host, the least valuable first, until there is room for ``nbytes``."""
-        candidates = self.candidates()
+        candidates = self._candidates()
         room = self.budget - nbytes - self.resident_bytes + sum(each.nbytes for each in candidates)
         if room < 0:
             raise DeviceOutOfMemory(requested=nbytes, available=room + nbytes)
@@ -257,7 +257,7 @@ class ResidentCache(Closing):
         ago = self._now - entry.last
         why = f"used {entry.uses} time(s), last {ago} use(s) ago: worth {gain / _UNIT:.3g}, it made room for {asking}"
         copied = self._leave(entry)
-        eviction = Eviction(name, entry.nbytes, copied, why)
+        eviction = ResidentEviction(name, entry.nbytes, copied, why)
         self._evictions.append(eviction)
         if self._shared is not None:
             self._shared.left(eviction)

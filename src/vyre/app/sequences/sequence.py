@@ -212,7 +212,7 @@ class StepSequence(Closing):
         return record_work(path, self._services.lease, self._services.journal, parts_of(self._work), run, call)
 
     @property
-    def structure(self) -> Structure:
+    def _structure(self) -> Structure:
         """Returns the launches of the latest plan."""
         return self._planner.structure
 

@@ -199,4 +199,4 @@ class SessionSequences(SessionCore):
 
             return indirect_work(self, step, step.grid)
         pipeline, inputs, _ = self._compiled_launch(step.program, step.inputs, step.config, step.shorthand)
-        return pipeline.resident_work(inputs)
+        return pipeline._resident_work(inputs)

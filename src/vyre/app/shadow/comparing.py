@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre.domain.cached import cached_property
-from vyre.domain.evidence.differences import Difference, Returned, differences
+from vyre.domain.evidence.differences import OutputDifference, Returned, differences
 from vyre.domain.ir.buffers import inputs_of, outputs_of
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Mismatch:
     checker: Backend
 
     @cached_property
-    def difference(self) -> Difference:
+    def difference(self) -> OutputDifference:
         """The first difference, in binding order; the end of the first buffer if only what is not returned differs."""
         expected, got = (Returned.of(self.program, content) for content in (self.expected, self.got))
         return next(differences(expected, got), expected[0].difference(got[0].content))

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from vyre.domain.dispatch import DispatchTiming
-from vyre.domain.evidence.differences import Difference
+from vyre.domain.evidence.differences import OutputDifference
 from vyre.ports.interrupts import wait_at
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class ShadowState:
         """``reason`` becomes a text when somebody asks for it."""
         self.status: ShadowStatus = status
         self._reason = reason
-        self.difference: Difference | None = None
+        self.difference: OutputDifference | None = None
         self.evidence: Path | None = None
         self._gate: Final = Lock()
         """Held until the state is final."""
@@ -105,7 +105,7 @@ class Quarantined(NamedTuple):
     """A program whose code gave other bytes than the shadow, and what has become of its dispatches."""
 
     program: str
-    difference: Difference
+    difference: OutputDifference
     evidence: Path | None
     fallback: str
 

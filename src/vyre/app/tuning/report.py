@@ -11,7 +11,7 @@ from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.tuning import Candidate, TimeKind, TuningKey
 
 
-class Source(Enum):
+class TuningSource(Enum):
     """Where a choice comes from.  RUN: measured now.  DECLARED: the config as given, because nothing else applies."""
 
     RUN = "run"
@@ -37,7 +37,7 @@ class TuningReport(NamedTuple):
 
     key: TuningKey
     kind: TimeKind
-    source: Source
+    source: TuningSource
     candidates: tuple[Candidate, ...]
     samples: tuple[tuple[int, ...], ...]
     winner: Candidate | None
@@ -67,6 +67,6 @@ class Tuned(NamedTuple):
     """
 
     config: DispatchConfig
-    source: Source
+    source: TuningSource
     why: str
     measured: bool = False

@@ -16,7 +16,7 @@ from vyre.app.resident_dispatch import has_resident
 from vyre.app.tuning.keys import time_kind, tuning_key
 from vyre.app.tuning.launches import TunedLaunch, tuned_launch
 from vyre.app.tuning.remembered import told, winners
-from vyre.app.tuning.report import Source, Tuned, TuningReport
+from vyre.app.tuning.report import Tuned, TuningReport, TuningSource
 from vyre.app.tuning.tuner import DEFAULT_SETTINGS, Lent, Tuner, TuningSettings, check_tunable
 from vyre.domain.arguments import path_of
 from vyre.domain.dispatch import DispatchConfig
@@ -121,7 +121,7 @@ class TuningService:
         try:
             check_tunable(launch.config)
         except InvalidConfig as refusal:
-            return Tuned(launch.config, Source.DECLARED, refusal.message)
+            return Tuned(launch.config, TuningSource.DECLARED, refusal.message)
         key = tuning_key(self._lease.backend, launch)
         obstacles: list[str] = []
         for look in (self._pinned, self._remembered):
@@ -129,7 +129,7 @@ class TuningService:
             if isinstance(tuned, Tuned):
                 return tuned._replace(why="; ".join([*obstacles, tuned.why]))
             obstacles += [tuned] * bool(tuned)
-        return Tuned(launch.config, Source.DECLARED, "; ".join(obstacles))
+        return Tuned(launch.config, TuningSource.DECLARED, "; ".join(obstacles))
 
     def _pinned(self, key: TuningKey, launch: TunedLaunch) -> Tuned | str:
         """Returns the pinned choice, or why there is none; empty without any pins."""
@@ -142,7 +142,9 @@ class TuningService:
             self._telemetry.event("vyre.tuning.pin_ignored", program=key.program, reason=obstacle)
             return obstacle
         assert pin is not None
-        return Tuned(launch.config_of(pin.candidate), Source.PIN, f"{pin.candidate} is pinned", pin.kind.is_measured)
+        return Tuned(
+            launch.config_of(pin.candidate), TuningSource.PIN, f"{pin.candidate} is pinned", pin.kind.is_measured
+        )
 
     def _remembered(self, key: TuningKey, launch: TunedLaunch) -> Tuned | str:
         """Returns the winner of the latest stored run, or why there is none."""
@@ -158,7 +160,7 @@ class TuningService:
         obstacle = launch.why_not(verdict.winner)
         if obstacle is not None:
             return f"{verdict.winner} won, but here {obstacle}"
-        return Tuned(launch.config_of(verdict.winner), Source.STORE, why, kind.is_measured)
+        return Tuned(launch.config_of(verdict.winner), TuningSource.STORE, why, kind.is_measured)
 
     # ---- details
     def _views(self, program: Program, inputs: Inputs) -> tuple[memoryview, ...]:
@@ -187,7 +189,7 @@ def _report_of_pin(pin: Pin, launch: TunedLaunch) -> TuningReport:
     return TuningReport(
         key=pin.key,
         kind=pin.kind,
-        source=Source.PIN,
+        source=TuningSource.PIN,
         candidates=(Candidate(launch.declared), pin.candidate),
         samples=((), ()),
         winner=pin.candidate,

@@ -17,7 +17,7 @@ from vyre.app.pipeline import Pipeline
 from vyre.app.tuning.keys import time_kind, tuning_key
 from vyre.app.tuning.launches import TunedLaunch
 from vyre.app.tuning.remembered import step_of, told
-from vyre.app.tuning.report import Rejected, Source, TuningReport
+from vyre.app.tuning.report import Rejected, TuningReport, TuningSource
 from vyre.app.tuning.timing import WARM_UP, bytes_of, estimated_cost, run_ns
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendError, DispatchFailed, InvalidConfig
@@ -114,10 +114,10 @@ class Tuner:
         winner = candidates[step.winner] if step.winner else None
         if winner is not None and bytes_of(right[step.winner].pipeline, self._views) != expected:
             self._rejected.append(Rejected(winner, WRONG_BYTES))
-            return self._report(Source.RUN, candidates, samples, None, f"{winner} won, but {WRONG_BYTES}")
+            return self._report(TuningSource.RUN, candidates, samples, None, f"{winner} won, but {WRONG_BYTES}")
         if store is not None and not step.measure:
             store.put(self._records(candidates, samples))
-        return self._report(Source.RUN, candidates, samples, winner, self._why(step, len(candidates)))
+        return self._report(TuningSource.RUN, candidates, samples, winner, self._why(step, len(candidates)))
 
     # ---- candidates
     def _entrants(self) -> list[_Entrant]:
@@ -257,7 +257,7 @@ class Tuner:
             return None
         self._rejected += [Rejected(candidate, WRONG_BYTES) for candidate in verdict.wrong]
         why = self._why(verdict.step, len(verdict.candidates))
-        return self._report(Source.STORE, verdict.candidates, verdict.samples, verdict.winner, why)
+        return self._report(TuningSource.STORE, verdict.candidates, verdict.samples, verdict.winner, why)
 
     # ---- telling
     def _why(self, step: Step, candidates: int) -> str:
@@ -267,7 +267,7 @@ class Tuner:
 
     def _report(
         self,
-        source: Source,
+        source: TuningSource,
         candidates: tuple[Candidate, ...],
         samples: tuple[tuple[int, ...], ...],
         winner: Candidate | None,

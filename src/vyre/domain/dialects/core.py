@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from vyre.domain.dialects.laws.catalogue import LAWS
 from vyre.domain.dialects.laws.law import Law
-from vyre.domain.dialects.operations import Category, Dialect, Operation, Signature, Typed
+from vyre.domain.dialects.operations import Category, Dialect, Operation, Signature, TypedSlot
 from vyre.domain.ir.definitions import Version
 from vyre.domain.ir.expr import (
     EXCHANGING,
@@ -63,25 +63,27 @@ class _Form(NamedTuple):
     """An operator with a node of its own: its name, its operands, and the types of its result."""
 
     name: str
-    inputs: tuple[Typed, ...]
+    inputs: tuple[TypedSlot, ...]
     result: _Types
 
 
 FORMS: Final[Mapping[type[Node], _Form]] = {
     Select: _Form(
-        "select", (Typed("condition", _BOOL), Typed("on_true", ANY_TYPE), Typed("on_false", ANY_TYPE)), ANY_TYPE
+        "select",
+        (TypedSlot("condition", _BOOL), TypedSlot("on_true", ANY_TYPE), TypedSlot("on_false", ANY_TYPE)),
+        ANY_TYPE,
     ),
-    Fma: _Form("fma", (Typed("a", FLOATS), Typed("b", FLOATS), Typed("c", FLOATS)), FLOATS),
-    Cast: _Form("cast", (Typed("x", ANY_TYPE),), ANY_TYPE),
-    Bitcast: _Form("bitcast", (Typed("x", _BITS),), _BITS),
-    WrapCast: _Form("wrap_cast", (Typed("x", FLOATS),), INTEGERS),
-    Narrow: _Form("narrow", (Typed("x", _WIDENED),), _WIDENED),
-    Pack: _Form("pack", (Typed("x", _WIDENED),), _U32),
-    Unpack: _Form("unpack", (Typed("x", _U32),), _WIDENED),
+    Fma: _Form("fma", (TypedSlot("a", FLOATS), TypedSlot("b", FLOATS), TypedSlot("c", FLOATS)), FLOATS),
+    Cast: _Form("cast", (TypedSlot("x", ANY_TYPE),), ANY_TYPE),
+    Bitcast: _Form("bitcast", (TypedSlot("x", _BITS),), _BITS),
+    WrapCast: _Form("wrap_cast", (TypedSlot("x", FLOATS),), INTEGERS),
+    Narrow: _Form("narrow", (TypedSlot("x", _WIDENED),), _WIDENED),
+    Pack: _Form("pack", (TypedSlot("x", _WIDENED),), _U32),
+    Unpack: _Form("unpack", (TypedSlot("x", _U32),), _WIDENED),
     SubgroupLane: _Form("subgroup_lane", (), _U32),
     SubgroupSize: _Form("subgroup_size", (), _U32),
-    SubgroupBallot: _Form("subgroup_ballot", (Typed("condition", _BOOL),), _U32),
-    SubgroupShuffle: _Form("subgroup_shuffle", (Typed("x", ANY_TYPE), Typed("lane", _U32)), ANY_TYPE),
+    SubgroupBallot: _Form("subgroup_ballot", (TypedSlot("condition", _BOOL),), _U32),
+    SubgroupShuffle: _Form("subgroup_shuffle", (TypedSlot("x", ANY_TYPE), TypedSlot("lane", _U32)), ANY_TYPE),
 }
 """The operators that are neither binary, unary, atomic nor over lanes.  Where operands may have several types, how they
 depend on each other is said by the meaning, as it is for the other operators."""
@@ -111,33 +113,33 @@ def core_dialect() -> Dialect:
     for op, row in BINARY.items():
         right = row.operands | _U32 if row.right is RightOperand.SHIFT else row.operands
         result = _BOOL if row.result is Result.BOOL else row.operands
-        operands: tuple[Typed, ...] = (Typed("a", row.operands), Typed("b", right))
+        operands: tuple[TypedSlot, ...] = (TypedSlot("a", row.operands), TypedSlot("b", right))
         rows.append(_operation(op, row.meaning, operands, result, laws[op], _cost(Binary, op, row.operands)))
     for unary, line in UNARY.items():
         result = _BOOL if line.result is Result.BOOL else line.operands
-        operands = (Typed("x", line.operands),)
+        operands = (TypedSlot("x", line.operands),)
         rows.append(_operation(unary, line.meaning, operands, result, laws[unary], _cost(Unary, unary, line.operands)))
     for node, form in FORMS.items():
         cost = _cost(node, None, form.inputs[0].types if form.inputs else _U32)
         rows.append(_operation(node, meaning_of(node), form.inputs, form.result, laws[node], cost))
     for subgroup, over in SUBGROUP.items():
-        operands = (Typed("value", over.operands),)
+        operands = (TypedSlot("value", over.operands),)
         rows.append(_operation(subgroup, over.meaning, operands, over.operands, [], _OUTSIDE))
     elements = frozenset(ATOMIC_ELEMENTS)
     for atomic, meaning in ATOMIC_MEANING.items():
-        operands = (Typed("value", elements),)
+        operands = (TypedSlot("value", elements),)
         if atomic is AtomicOp.COMPARE_EXCHANGE:
-            operands = (Typed("expected", elements), *operands)
+            operands = (TypedSlot("expected", elements), *operands)
         rows.append(_operation(atomic, meaning, operands, elements, [], _OUTSIDE))
     return Dialect(CORE, Version(1), tuple(rows))
 
 
 def _operation(
-    op: Operator, meaning: str, inputs: tuple[Typed, ...], result: _Types, laws: list[Law], cost: int
+    op: Operator, meaning: str, inputs: tuple[TypedSlot, ...], result: _Types, laws: list[Law], cost: int
 ) -> Operation:
     return Operation(
         id=operator_id(op),
-        signature=Signature(inputs, Typed("result", result)),
+        signature=Signature(inputs, TypedSlot("result", result)),
         category=Category.INTRINSIC,
         laws=tuple(laws),
         cost=cost,

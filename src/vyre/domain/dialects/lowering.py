@@ -67,7 +67,7 @@ class LoweringKey:
                 raise InvalidField(record="LoweringKey", field=name, value=value, expected=expected)
 
 
-class Difference(NamedTuple):
+class LoweringDifference(NamedTuple):
     """Operands for which a lowering gives another result than the definition; all are bit patterns."""
 
     operands: tuple[int, ...]
@@ -82,7 +82,7 @@ class LoweringVerdict:
     key: LoweringKey
     cases: int
     is_exhaustive: bool
-    difference: Difference | None = None
+    difference: LoweringDifference | None = None
 
     @property
     def is_usable(self) -> bool:
@@ -130,7 +130,7 @@ def check_lowering(
             if is_nan(result, first) and is_nan(result, second):
                 continue
             operands = tuple(int(column[place]) for column in columns)
-            return LoweringVerdict(key, cases, False, Difference(operands, first, second))
+            return LoweringVerdict(key, cases, False, LoweringDifference(operands, first, second))
     return LoweringVerdict(key, cases, is_exhaustive)
 
 
@@ -189,7 +189,7 @@ def verdict_of_text(text: str | bytes) -> LoweringVerdict:
 
 def _verdict_of(content: dict[str, Any]) -> LoweringVerdict:
     key, cases, is_exhaustive, difference = map(content.__getitem__, ("key", "cases", "exhaustive", "difference"))
-    wrong = None if difference is None else Difference(tuple(difference[0]), *difference[1:])
+    wrong = None if difference is None else LoweringDifference(tuple(difference[0]), *difference[1:])
     numbers = (cases,) if wrong is None else (cases, wrong.expected, wrong.found, *wrong.operands)
     if not (texts(*key.values()) and flags(is_exhaustive) and counts(*numbers, most=U64_MAX)):
         raise ValueError("a field has another type")

@@ -30,7 +30,7 @@ class Category(Enum):
     """From the language itself."""
 
 
-class Typed(NamedTuple):
+class TypedSlot(NamedTuple):
     """An input or the result of an operation: its name, the types that it may have, and whether it is an attribute."""
 
     name: str
@@ -45,8 +45,8 @@ class Typed(NamedTuple):
 class Signature(NamedTuple):
     """The inputs of an operation and its result."""
 
-    inputs: tuple[Typed, ...]
-    result: Typed
+    inputs: tuple[TypedSlot, ...]
+    result: TypedSlot
 
     def __str__(self) -> str:
         return f"({', '.join(map(str, self.inputs))}) -> {str(self.result).partition(': ')[2]}"
@@ -125,8 +125,10 @@ class Operation:
         summary: str = "",
     ) -> Operation:
         """Returns the operation of a definition."""
-        inputs = tuple([Typed(each.name, frozenset({each.dtype}), each.is_attribute) for each in definition.parameters])
-        signature = Signature(inputs, Typed("result", frozenset({definition.result_type})))
+        inputs = tuple(
+            [TypedSlot(each.name, frozenset({each.dtype}), each.is_attribute) for each in definition.parameters]
+        )
+        signature = Signature(inputs, TypedSlot("result", frozenset({definition.result_type})))
         return cls(
             id=definition.id,
             signature=signature,

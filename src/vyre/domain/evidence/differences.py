@@ -10,7 +10,7 @@ from vyre.domain.byte_differences import first_difference
 from vyre.domain.ir.program import Program
 
 
-class Difference(NamedTuple):
+class OutputDifference(NamedTuple):
     """The first difference of a buffer.
 
     ``slot`` is the position of the buffer among those of the program, in binding order, and ``buffer`` its name;
@@ -57,15 +57,15 @@ class Returned(NamedTuple):
             if binding.buffer.name in content
         )
 
-    def difference(self, content: bytes) -> Difference:
+    def difference(self, content: bytes) -> OutputDifference:
         """Returns the first difference of ``content`` from the content here; they are not equal."""
         offset, size = first_difference(self.content, content), self.element_bytes
         first = offset - offset % size
         was, is_ = (side[first : first + size][::-1].hex() for side in (self.content, content))
-        return Difference(self.slot, self.buffer, (self.start + offset) // size, self.start + offset, was, is_)
+        return OutputDifference(self.slot, self.buffer, (self.start + offset) // size, self.start + offset, was, is_)
 
 
-def differences(expected: tuple[Returned, ...], actual: tuple[Returned, ...]) -> Iterator[Difference]:
+def differences(expected: tuple[Returned, ...], actual: tuple[Returned, ...]) -> Iterator[OutputDifference]:
     """Yields the first difference of every buffer that differs; both sides have the same buffers, in the same order."""
     for right, wrong in zip(expected, actual, strict=True):
         if right.content != wrong.content:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from vyre.domain.numerics.f64_program import Branch, F64Program, Kind, Op, Region, Step, f64_bits
+from vyre.domain.numerics.f64_program import Branch, F64Program, F64Step, Kind, Op, Region, f64_bits
 
 if TYPE_CHECKING:
     import numpy as np
@@ -292,7 +292,7 @@ _IN_PLACE: Final = frozenset(
 _LOW, _HIGH = (0, 1) if sys.byteorder == "little" else (1, 0)
 
 
-def _runner(program: F64Program, step: Step) -> Callable[..., object]:
+def _runner(program: F64Program, step: F64Step) -> Callable[..., object]:
     """Returns ``run(*operands, out)`` for one step."""
     import numpy as np
 

@@ -4,7 +4,7 @@ A transcendental function *is* such a program.  The NumPy evaluator, the plain-P
 exhaustive proof and any device code generator execute the same steps.  Every step is exact, or rounds once by IEEE
 754, and none is fused or approximate, so all of them give the same bits.
 
-Steps are in SSA form: step ``i`` defines value ``i`` and reads only earlier values.  Step 0 is the input, the last
+Steps are in SSA form: step ``i`` defines value ``i`` and reads only earlier values.  F64Step 0 is the input, the last
 step the result.  Words wrap modulo 2^32 (2^64 for ``I64``); a program never reads the payload of a NaN where that
 could reach its result, because payloads differ between machines.
 """
@@ -64,7 +64,7 @@ class Op(IdentityEnum):
     TABLE = 28  # I32 -> F64 or I32, entry of table number ``immediate``; the index is always in range
 
 
-class Step(NamedTuple):
+class F64Step(NamedTuple):
     """One operation: the kind of its result, the values it reads, and its literal, if it has one."""
 
     op: Op
@@ -99,7 +99,7 @@ class F64Program:
     """A named program; ``tables`` are numbered in order.  A ``Writer`` builds it; programs are compared by digests."""
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[F64Step, ...]
     tables: tuple[Table, ...] = ()
 
     @cached_property
@@ -142,7 +142,7 @@ Place: TypeAlias = "tuple[tuple[int, int], ...]"
 ROOT: Final[Place] = ()
 
 
-def innermost(steps: tuple[Step, ...], name: Callable[[int], int]) -> list[Place]:
+def innermost(steps: tuple[F64Step, ...], name: Callable[[int], int]) -> list[Place]:
     """Returns for each step the innermost arm that contains all its uses.
 
     ``name`` gives the number that stands in paths for the select that is a step; selects of one number share arms.
@@ -294,14 +294,14 @@ class Writer:
     """Writes a program; identical steps are shared, steps that the result does not need are dropped."""
 
     def __init__(self) -> None:
-        self._steps: list[Step] = []
-        self._known: dict[Step, int] = {}
+        self._steps: list[F64Step] = []
+        self._known: dict[F64Step, int] = {}
         self._tables: list[Table] = []
         self.input: Final = self.emit(Op.INPUT, Kind.F32)
 
     def emit(self, op: Op, kind: Kind, *operands: Term, immediate: int = 0) -> Term:
         """Returns the value of a step; an identical earlier step is reused."""
-        step = Step(op, kind, tuple(operand.index for operand in operands), immediate)
+        step = F64Step(op, kind, tuple(operand.index for operand in operands), immediate)
         index = self._known.setdefault(step, len(self._steps))
         if index == len(self._steps):
             self._steps.append(step)

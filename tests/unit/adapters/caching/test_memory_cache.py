@@ -23,7 +23,7 @@ from vyre.domain.cache_config import Eviction
 from vyre.domain.errors import InvalidField
 from vyre.policies.caching.cache_eviction_heat import entries_to_evict
 from vyre.policies.caching.cost_eviction import EvictionInputs, LeastWorth, least_worth
-from vyre.policies.decision_records import Outcome, from_lines, replay, to_lines
+from vyre.policies.decision_records import ReplayOutcome, from_lines, replay, to_lines
 from vyre.policies.journal import Decision, decide
 
 
@@ -428,7 +428,7 @@ def test_who_leaves_is_recorded_with_a_few_who_stay(eviction: Eviction, load: Lo
     for record in from_lines(to_lines(journal.decisions, version_of)):
         (inputs,) = record.inputs.values()
         assert len(inputs["candidates" if eviction is Eviction.COST else "entries"]) == CANDIDATES
-        assert replay(record, find_policy).outcome is Outcome.SAME
+        assert replay(record, find_policy).outcome is ReplayOutcome.SAME
 
 
 class Asking:

@@ -14,7 +14,7 @@ from vyre.app.evidence.bundle import EvidenceBundle, read_evidence
 from vyre.app.evidence.replaying import EvidenceReplay, replay_on
 from vyre.domain.byte_differences import first_difference
 from vyre.domain.errors import BackendUnavailable
-from vyre.domain.evidence.differences import Difference, Returned, differences
+from vyre.domain.evidence.differences import OutputDifference, Returned, differences
 from vyre.domain.ir.expr import Binary, Literal
 from vyre.domain.ir.operators import BinaryOp
 from vyre.ports.backend import BackendCatalog
@@ -44,7 +44,7 @@ def test_a_wrong_backend_is_found_with_slot_element_and_byte(tmp_path: Path) -> 
     write(tmp_path / "e.zip")
     wrong = Defect("a product of 9 is one too large", _wrong_nine)
     found = replayed(read_evidence(tmp_path / "e.zip"), wrong)
-    assert found.differences == (Difference(1, "y", 2, 8, "00000027", "00000028"),)
+    assert found.differences == (OutputDifference(1, "y", 2, 8, "00000027", "00000028"),)
     assert (found.ok, found.as_recorded) == (False, False)
     assert str(found.differences[0]) == "`y`[2] (slot 1, byte 8) is 0x00000028, expected was 0x00000027"
 
@@ -99,4 +99,4 @@ def test_the_first_difference_is_the_first(length: int) -> None:
 
 def test_a_result_that_ends_early_differs_where_it_ends() -> None:
     found = differences((Returned(1, "y", 4, words(1, 2)),), (Returned(1, "y", 4, words(1)),))
-    assert list(found) == [Difference(1, "y", 1, 4, "00000002", "")]
+    assert list(found) == [OutputDifference(1, "y", 1, 4, "00000002", "")]

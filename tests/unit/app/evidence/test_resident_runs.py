@@ -18,7 +18,7 @@ from vyre.app.evidence.replaying import replay_on
 from vyre.app.evidence.writing import inputs_digest
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import InvalidInput, InvalidResource, MalformedBundle, UnsupportedFeature
-from vyre.domain.evidence.differences import Difference
+from vyre.domain.evidence.differences import OutputDifference
 from vyre.domain.evidence.failures import Failure, Trapped
 from vyre.domain.ir.program import Program
 from vyre.ports.backend import Backend, BackendCatalog, BackendServices
@@ -122,7 +122,7 @@ def test_a_lost_update_is_found_with_its_place_in_the_part(tmp_path: Path) -> No
     registration = replace(find_backend("reference"), factory=wrong)
     with vyre.open("reference", catalog=BackendCatalog((registration,))) as session:
         found = replay_on(session, read_evidence(path))
-    assert found.differences == (Difference(1, "y", 2, 8, "00000027", "00000000"),) and not found.ok
+    assert found.differences == (OutputDifference(1, "y", 2, 8, "00000027", "00000000"),) and not found.ok
 
 
 def test_all_of_a_resident_buffer_is_compared_whatever_a_dispatch_returns(tmp_path: Path) -> None:

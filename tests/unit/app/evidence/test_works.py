@@ -21,7 +21,7 @@ from vyre.app.evidence.writing import work_digest
 from vyre.app.session import Session
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import InvalidInput, MalformedBundle, WorkQueueOverflow
-from vyre.domain.evidence.differences import Difference
+from vyre.domain.evidence.differences import OutputDifference
 from vyre.domain.evidence.records import FixedPointCall, MemoryPart, SequenceCall
 from vyre.ports.backend import Backend, BackendCatalog, BackendServices
 from vyre.ports.requests import ResidentSequence, Upload
@@ -233,7 +233,7 @@ def test_wrong_memory_and_other_counts_are_told(tmp_path: Path) -> None:
     with vyre.open("reference", catalog=catalog) as session:
         found = replay_on(session, read_evidence(path))
     (difference,) = found.differences
-    assert isinstance(difference, Difference) and (difference.buffer, difference.element) == ("memory 0 (x)", 1)
+    assert isinstance(difference, OutputDifference) and (difference.buffer, difference.element) == ("memory 0 (x)", 1)
     assert not found.ok and found.end is None
     evidence = read_bundle(path).evidence
     assert evidence.work is not None

@@ -20,7 +20,7 @@ from vyre.adapters.cpu.llvm.values import Value, float_text
 from vyre.adapters.cpu.llvm.writer import Writer
 from vyre.domain.ir.operators import UnaryOp
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.numerics.f64_program import ROOT, F64Program, Kind, Op, Place, Step, Table, innermost
+from vyre.domain.numerics.f64_program import ROOT, F64Program, F64Step, Kind, Op, Place, Table, innermost
 from vyre.domain.numerics.transcendentals import transcendental
 
 Arm: TypeAlias = Place
@@ -238,7 +238,7 @@ class _Walk:
         bits = w.pure(f"bitcast {self.ins.type('i1')} {{}} to i{lanes}", predicate)
         return w.pure(f"icmp ne i{lanes} {{}}, 0", w.pure(f"and i{lanes} {{}}, %active", bits))
 
-    def _step(self, step: Step) -> str:
+    def _step(self, step: F64Step) -> str:
         op, kind, args, immediate = step
         ins, element = self.ins, _ELEMENT[kind]
         operands = [self._value(arg) for arg in args]

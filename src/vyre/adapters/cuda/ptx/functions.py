@@ -13,7 +13,7 @@ from vyre.adapters.cuda.ptx.operands import Address, Elements, Immediate, Operan
 from vyre.adapters.cuda.ptx.values import Value, in_register
 from vyre.adapters.cuda.ptx.writer import MOVE, Writer
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.numerics.f64_program import Branch, F64Program, Kind, Op, Region, Step
+from vyre.domain.numerics.f64_program import Branch, F64Program, F64Step, Kind, Op, Region
 
 _CLASS: Final = {Kind.F32: "f", Kind.F64: "fd", Kind.I32: "r", Kind.I64: "rd", Kind.PREDICATE: "p"}
 _DIRECT: Final[dict[Op, str]] = {
@@ -82,7 +82,7 @@ class _Walk:
             elif item:
                 self._values[item] = self._step(steps[item])
 
-    def _branch(self, branch: Branch, step: Step) -> None:
+    def _branch(self, branch: Branch, step: F64Step) -> None:
         w, kind = self._w, _CLASS[step.kind]
         predicate, when_true, when_false = step.args
         if max(_size(branch.when_true), _size(branch.when_false)) < BRANCH_FROM:
@@ -111,7 +111,7 @@ class _Walk:
         kind = _CLASS[self._program.steps[index].kind]
         return self._w.emit(kind, MOVE[kind], value)
 
-    def _step(self, step: Step) -> Register | Immediate:
+    def _step(self, step: F64Step) -> Register | Immediate:
         op, kind, args, immediate = step
         w, values = self._w, self._values
         direct = _DIRECT.get(op)

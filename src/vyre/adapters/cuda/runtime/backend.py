@@ -25,7 +25,7 @@ from vyre.adapters.cuda.runtime.resident_run import ResidentRunner
 from vyre.adapters.cuda.runtime.slot import Resources
 from vyre.adapters.cuda.runtime.streams import StreamPool
 from vyre.adapters.cuda.runtime.tunable import CudaTunable
-from vyre.adapters.cuda.runtime.waiting import Clock
+from vyre.adapters.cuda.runtime.waiting import WaitingClock
 from vyre.adapters.cuda.seam import CudaDriver
 from vyre.adapters.execution_planning import PipelinePlanning
 from vyre.adapters.profiling import NullProfiler
@@ -85,7 +85,7 @@ def make_backend(
     options: CudaOptions = DEFAULT_OPTIONS,
     services: BackendServices = NO_SERVICES,
     *,
-    clock: Clock | None = None,
+    clock: WaitingClock | None = None,
     profiler: Profiler | None = None,
     find_tool: Callable[[], CodeTool | None] | None = None,
     work_done: Callable[[], int] | None = None,
@@ -97,7 +97,7 @@ def make_backend(
     for a driver whose times are not real; it is None for one with clocks.  ``clock`` is that
     of the services unless it is given.  Raises ``BackendUnavailable`` if the driver or the device is missing.
     """
-    device = CudaDevice(driver, options, backend=backend, clock=clock or Clock(services.now_ns))
+    device = CudaDevice(driver, options, backend=backend, clock=clock or WaitingClock(services.now_ns))
     profile = profile_under(device.facts, backend, options)
     memory, pinned = DeviceMemory(device), PinnedMemory(device)
     streams, kernels = (StreamPool(device), KernelCache(device, CodeMaker(device, emit, services, find_tool, sites)))

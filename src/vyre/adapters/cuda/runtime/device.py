@@ -31,7 +31,7 @@ from vyre.adapters.cuda.codes import is_sticky
 from vyre.adapters.cuda.runtime.counters import Counters
 from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts, probe_facts
 from vyre.adapters.cuda.runtime.faults import FIXES, Kind, kind_of, typed_error
-from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock, Waiter, deadline_after
+from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Waiter, WaitingClock, deadline_after
 from vyre.adapters.cuda.seam import DEFAULT_JIT, Context, CudaCallError, CudaDriver, JitOptions, KernelDiagnosis, Stream
 from vyre.adapters.forks import is_held_here, process_lock
 from vyre.domain.errors import BackendError, BackendUnavailable, DeviceLost, DispatchFailed, used_in_a_fork
@@ -164,7 +164,7 @@ class CudaDevice(Unique):
         options: CudaOptions = DEFAULT_OPTIONS,
         *,
         backend: BackendId,
-        clock: Clock = SYSTEM_CLOCK,
+        clock: WaitingClock = SYSTEM_CLOCK,
         counters: Counters | None = None,
     ) -> None:
         self.driver: Final = driver

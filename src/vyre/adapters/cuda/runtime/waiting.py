@@ -22,17 +22,17 @@ class DeadlinePassed(Exception):
     """A wait ended because its deadline passed before the device had finished."""
 
 
-class Clock(NamedTuple):
+class WaitingClock(NamedTuple):
     """A clock: ``now_ns`` returns monotonic nanoseconds, ``sleep`` sleeps for a number of seconds."""
 
     now_ns: Callable[[], int] = time.monotonic_ns
     sleep: Callable[[float], None] = time.sleep
 
 
-SYSTEM_CLOCK: Final = Clock()
+SYSTEM_CLOCK: Final = WaitingClock()
 
 
-def deadline_after(clock: Clock, seconds: float | None) -> int | None:
+def deadline_after(clock: WaitingClock, seconds: float | None) -> int | None:
     """Returns the moment ``seconds`` from now, in ns of the clock; None (no deadline) for None."""
     return None if seconds is None else clock.now_ns() + int(seconds * 1e9)
 
@@ -42,12 +42,12 @@ class Waiter:
 
     __slots__ = ("_clock", "_driver")
 
-    def __init__(self, driver: CudaDriver, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, driver: CudaDriver, clock: WaitingClock = SYSTEM_CLOCK) -> None:
         self._driver = driver
         self._clock = clock
 
     @property
-    def clock(self) -> Clock:
+    def clock(self) -> WaitingClock:
         """Returns the clock that deadlines are measured with."""
         return self._clock
 

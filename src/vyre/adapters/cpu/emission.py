@@ -159,8 +159,8 @@ class CpuEmission:
         from vyre.adapters.system import USED_ENVIRONMENT
 
         _refuse(program)
-        found = options_from(USED_ENVIRONMENT.get())
-        threads = found.threads or default_threads(found.affinity)
+        settings = options_from(USED_ENVIRONMENT.get())
+        threads = settings.threads or default_threads(settings.affinity)
         usual = variants_of(VariantInputs(program, host(), threads, passes=options.passes), None).usual
         compiler = llvm_version() or ""
         return (object_keys(host(), usual, compiler).key(program, KernelSource.of(program, spec).spec),)
@@ -194,13 +194,13 @@ def _places(lines: list[str]) -> dict[str, str]:
     nodes = {node[1]: (node[2], node[3]) for line in lines if (node := _NODE.match(line))}
     files = {name: _field(text, "filename") for name, (kind, text) in nodes.items() if kind == "File"}
     scopes = {name: files[_field(text, "file")] for name, (kind, text) in nodes.items() if kind == "LexicalBlockFile"}
-    found: dict[str, str] = {}
+    locations: dict[str, str] = {}
     for name, (kind, text) in nodes.items():
         if kind == "Location":
             column = _field(text, "column")
             place = f"{_plain(scopes[_field(text, 'scope')])}:{_field(text, 'line')}"
-            found[name] = place if column == "0" else f"{place}:{column}"
-    return found
+            locations[name] = place if column == "0" else f"{place}:{column}"
+    return locations
 
 
 def _field(text: str, name: str) -> str:
@@ -222,15 +222,15 @@ def _commented(lines: list[str], places: Mapping[str, str]) -> Iterator[str]:
             continue
         if line.startswith("define "):
             last = ""
-        found = _PLACE.search(line)
-        if found is None:
+        comment = _PLACE.search(line)
+        if comment is None:
             yield line
             continue
-        place = places.get(found[1], "")
+        place = places.get(comment[1], "")
         if place and place != last:
             yield f"  ; {place}"
             last = place
-        yield line.replace(found[0], "", 1)
+        yield line.replace(comment[0], "", 1)
 
 
 _FILE: Final = re.compile(r'\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
@@ -246,12 +246,12 @@ def located_assembly(text: str, arch: str) -> str:
     kept: list[str] = []
     last = ""
     for line in text.splitlines():
-        if (found := _FILE.match(line)) is not None:
-            folder, name = (found[2], found[3]) if found[3] is not None else ("", found[2])
-            files[found[1]] = _octal(str(PurePosixPath(folder, name)))
-        elif (found := _LOC.match(line)) is not None and found[2] != "0":
-            column = f":{found[3]}" if found[3] != "0" else ""
-            place = f"{files[found[1]]}:{found[2]}{column}"
+        if (directive := _FILE.match(line)) is not None:
+            folder, name = (directive[2], directive[3]) if directive[3] is not None else ("", directive[2])
+            files[directive[1]] = _octal(str(PurePosixPath(folder, name)))
+        elif (directive := _LOC.match(line)) is not None and directive[2] != "0":
+            column = f":{directive[3]}" if directive[3] != "0" else ""
+            place = f"{files[directive[1]]}:{directive[2]}{column}"
             if place != last:
                 kept.append(f"\t{mark} {place}")
                 last = place

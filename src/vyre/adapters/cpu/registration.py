@@ -29,8 +29,8 @@ def _options(
     from vyre.adapters.system import USED_ENVIRONMENT
 
     if options is None:
-        found = options_from(environment or USED_ENVIRONMENT.get())
-        options = CpuOptions(threads=found.threads, affinity=found.affinity)
+        settings = options_from(environment or USED_ENVIRONMENT.get())
+        options = CpuOptions(threads=settings.threads, affinity=settings.affinity)
     if host.threads is not None:
         options = replace(options, threads=host.threads)
     if host.affinity is not None:
@@ -42,8 +42,8 @@ def _make(services: BackendServices, options: CpuOptions | None = None) -> Backe
     from vyre.adapters.cpu.runtime.backend import make_backend
     from vyre.adapters.cpu.runtime.tools import native_tools
 
-    found = _options(options, services.host, services.environment)
-    return make_backend(native_tools(found.vector_bits), found, services)
+    settings = _options(options, services.host, services.environment)
+    return make_backend(native_tools(settings.vector_bits), settings, services)
 
 
 def _probe(options: CpuOptions | None = None, environment: Environment | None = None) -> DeviceProfile:

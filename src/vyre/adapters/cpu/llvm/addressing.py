@@ -233,12 +233,12 @@ def offsets(k: Kernel, name: str, index: Value) -> tuple[str, str]:
 def spare(k: Kernel) -> str:
     """Returns the address of memory that nothing reads: the place of stores that are dropped."""
     key = "spare"
-    found = k.w.known(key)
-    if found is None:
+    address = k.w.known(key)
+    if address is None:
         offset = k.scratch.reserve(8)
-        found = k.w.at_entry(f"getelementptr i8, ptr %scratch, i64 {offset}")
-        k.w.remember_everywhere(key, found)
-    return found
+        address = k.w.at_entry(f"getelementptr i8, ptr %scratch, i64 {offset}")
+        k.w.remember_everywhere(key, address)
+    return address
 
 
 def zero_place(k: Kernel) -> str:

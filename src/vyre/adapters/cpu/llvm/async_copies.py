@@ -203,12 +203,12 @@ def _number(k: Kernel, area: PerVector, lane: str) -> str:
 
 
 def _tag(k: Kernel, name: str) -> Tag:
-    found = k.copies.get(name)
-    if found is None:
+    tag = k.copies.get(name)
+    if tag is None:
         copies = {id(stmt): (number, _plan(k, stmt)) for number, stmt in enumerate(copy_spans(k.program).by_tag[name])}
         selector = k.reserve_area(4 * k.lanes) if len(copies) > 1 else None
-        found = k.copies[name] = Tag(copies, selector)
-    return found
+        tag = k.copies[name] = Tag(copies, selector)
+    return tag
 
 
 def _plan(k: Kernel, stmt: AsyncLoad | AsyncStore) -> Copy:

@@ -148,8 +148,8 @@ def _single(k: Kernel, node: Atomic, index: Value, ok: str | bool, update: _Upda
         if update.used or update.is_plain or not update.is_idempotent:
             return update.apply(address, value, expected)
         # An operation that changes nothing may happen when the element was read.
-        found = w.here(f"load atomic {kind}, ptr {address} monotonic, align {update.element.size}")
-        changes = w.pure(f"icmp ne {kind} {{}}, {{}}", found, update.combine(kind, found, value))
+        element = w.here(f"load atomic {kind}, ptr {address} monotonic, align {update.element.size}")
+        changes = w.pure(f"icmp ne {kind} {{}}, {{}}", element, update.combine(kind, element, value))
         blocks.branch(k, changes, lambda: update.apply(address, value, expected))
         return "0"
 
@@ -356,8 +356,8 @@ def _unrolled(k: Kernel, node: Atomic, index: Value, inside: str | None, update:
         places, number = blocks.each_word(k, numbers), "i64"
     else:
         places = [w.pure(f"extractelement {numbers_type} {{}}, i32 {lane}", numbers) for lane in range(lanes)]
-    for lane, at in enumerate(places):
-        address = w.pure(f"getelementptr {kind}, ptr {{}}, {number} {{}}", base, at)
+    for lane, element in enumerate(places):
+        address = w.pure(f"getelementptr {kind}, ptr {{}}, {number} {{}}", base, element)
         counts = None
         if counted is not None:
             counts = w.pure(f"extractelement {k.vector_type('i1')} {{}}, i32 {lane}", counted)

@@ -124,11 +124,11 @@ def each_word(k: Kernel, operand: str) -> list[str]:
 
 def _slot(k: Kernel, purpose: str, vector: str) -> str:
     key = f"{purpose} in {vector}"
-    found = k.w.known(key)
-    if found is None:
-        found = k.w.at_entry(f"alloca {vector}")
-        k.w.remember_everywhere(key, found)
-    return found
+    address = k.w.known(key)
+    if address is None:
+        address = k.w.at_entry(f"alloca {vector}")
+        k.w.remember_everywhere(key, address)
+    return address
 
 
 def intrinsic(k: Kernel, result: str, name: str, *parameters: str) -> str:

@@ -283,9 +283,9 @@ class Kernel:
         pair = self._pairs.get(mask)
         if pair is not None:
             return self.w.pure("and i1 {}, {}", self.every(pair[0]), self.every(pair[1]))
-        found = self._bounds.get(mask)
-        if found is not None:
-            dtype, base, bound = found
+        bound_of = self._bounds.get(mask)
+        if bound_of is not None:
+            dtype, base, bound = bound_of
             element, sign = SCALAR[dtype], "s" if dtype.is_signed else "u"
             last = self.w.call(element, f"{sign}sub.sat.{element}", (element, bound), (element, str(self.lanes - 1)))
             return self.w.pure(f"icmp {sign}lt {element} {{}}, {{}}", base, last)
@@ -319,14 +319,14 @@ class Kernel:
 
     def read(self, slot: AssignedLocal) -> Value:
         """Returns the current value of a slot."""
-        found = self.current.get(slot.address)
-        if found is None:
+        value = self.current.get(slot.address)
+        if value is None:
             shape = Shape.UNIFORM if slot.is_uniform else Shape.VARYING
             element = SCALAR[slot.dtype]
             kind = element if slot.is_uniform else self.vector_type(element)
-            found = Value(slot.dtype, self.w.here(f"load {kind}, ptr {slot.address}"), shape)
-            self.current.declare(slot.address, found)
-        return found
+            value = Value(slot.dtype, self.w.here(f"load {kind}, ptr {slot.address}"), shape)
+            self.current.declare(slot.address, value)
+        return value
 
     def write(self, slot: AssignedLocal, value: Value) -> None:
         """Gives a slot a value in the active lanes; other lanes that were active at its declaration keep theirs."""
@@ -412,13 +412,13 @@ class Kernel:
 
     def _of_frame(self, key: str, kind: str, number: int) -> str:
         """Returns a word of the frame as a value of a type, which is kept under a key."""
-        found = self.w.known(key)
-        if found is None:
+        word = self.w.known(key)
+        if word is None:
             place = self.w.at_entry(f"getelementptr i64, ptr %frame, i64 {number}")
-            found = self.w.at_entry(f"load {kind}, ptr {place}, !invariant.load !0")
+            word = self.w.at_entry(f"load {kind}, ptr {place}, !invariant.load !0")
             self.w.declare("!0 = !{}")
-            self.w.remember_everywhere(key, found)
-        return found
+            self.w.remember_everywhere(key, word)
+        return word
 
     def base(self, name: str) -> str:
         """Returns the address of a bound buffer or of workgroup memory, a ptr operand."""

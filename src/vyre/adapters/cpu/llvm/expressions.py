@@ -25,13 +25,13 @@ def evaluate(k: Kernel, expr: ir.Expr) -> Value:
     if isinstance(expr, ir.Literal | ir.Var | ir.Atomic):  # cheap, or with an effect each time
         return _written(k, expr)
     key = id(expr)
-    found = k.known.get(key)
-    if found is None:
+    value = k.known.get(key)
+    if value is None:
         before = k.atomics
-        found = _written(k, expr)
+        value = _written(k, expr)
         if k.atomics == before:
-            k.known[key] = found
-    return found
+            k.known[key] = value
+    return value
 
 
 def _written(k: Kernel, expr: ir.Expr) -> Value:
@@ -111,7 +111,7 @@ def _native(k: Kernel, expr: ir.Native, operands: list[Value]) -> Value:
     from vyre.domain.dialects.native_text import NativePlace, native_lines  # few programs have native text
 
     lifted = lift(k, *operands)
-    ins, made = lifted.ins, dict(zip(map(str, range(len(operands))), lifted.operands, strict=True))
+    ins, names_of = lifted.ins, dict(zip(map(str, range(len(operands))), lifted.operands, strict=True))
     for target, *parts in native_lines(expr.text):
         assert isinstance(target, NativePlace), "checked"
         form, names, element = "", [], ""
@@ -123,14 +123,14 @@ def _native(k: Kernel, expr: ir.Native, operands: list[Value]) -> Value:
                 form += ins.type(element)
             else:
                 form += "{}"
-                names.append(ins.number(element, part.number) if part.kind == "c" else made[part.name])
+                names.append(ins.number(element, part.number) if part.kind == "c" else names_of[part.name])
         form = form.removeprefix(" = ")
         if form.startswith("call "):  # all types of a function are one
-            function, _, given = form.partition("(")
-            form = f"{function}.{ins.suffix(element)}({given}"
+            function, _, rest = form.partition("(")
+            form = f"{function}.{ins.suffix(element)}({rest}"
             k.w.declare(f"declare {form[5:].replace(' {}', '').replace(' false', '')}")
-        made[target.name] = k.w.pure(form, *names)
-    return lifted.value(expr.dtype, made["out"])
+        names_of[target.name] = k.w.pure(form, *names)
+    return lifted.value(expr.dtype, names_of["out"])
 
 
 def atomic(k: Kernel, expr: ir.Atomic, *, used: bool) -> Value:

@@ -113,9 +113,9 @@ def twice(k: Kernel, write: Callable[[], Flow], body: ir.Body) -> Flow:
     end.arrive(flows[-1])
     k.leave()
     k.copied = False
-    found = end.finish()
+    outcome = end.finish()
     k.forget(assigned_in(body))
-    return found if found is Flow.ENDED else Flow.PARTLY
+    return outcome if outcome is Flow.ENDED else Flow.PARTLY
 
 
 # ---------------------------------------------------------------- statements
@@ -210,11 +210,11 @@ def _scalar_link(k: Kernel, link: ir.If, condition: Value) -> Callable[[Flow], F
     def close(second: Flow) -> Flow:
         end.arrive(second)
         k.leave()
-        found = end.finish()
-        if found is Flow.THROUGH and {first, second} <= {Flow.THROUGH, Flow.LEFT}:
+        outcome = end.finish()
+        if outcome is Flow.THROUGH and {first, second} <= {Flow.THROUGH, Flow.LEFT}:
             k.mask = mask
             return Flow.THROUGH
-        return found if found is not Flow.THROUGH else Flow.PARTLY
+        return outcome if outcome is not Flow.THROUGH else Flow.PARTLY
 
     return close
 
@@ -239,8 +239,8 @@ def _masked_link(k: Kernel, link: ir.If, condition: Value, *, is_last: bool) -> 
     begin = _begin_under(k, others, link.otherwise)
 
     def close(second: Flow) -> Flow:
-        after_else, found = begin(second)
-        return _united(k, mask, (after_then, first), (after_else, found))
+        after_else, link_flow = begin(second)
+        return _united(k, mask, (after_then, first), (after_else, link_flow))
 
     return close
 
@@ -268,12 +268,12 @@ def _begin_under(k: Kernel, mask: str | None, body: ir.Body) -> Callable[[Flow],
     def finish(flow: Flow) -> tuple[str | None, Flow]:
         end.arrive(flow)
         k.leave()
-        found = end.finish()
+        outcome = end.finish()
         if flow is Flow.THROUGH:
             return mask, Flow.THROUGH
         if flow is Flow.ENDED or flow is Flow.LEFT:
             return NO_LANES, Flow.ENDED
-        return k.lane_mask(), found if found is Flow.ENDED else Flow.PARTLY
+        return k.lane_mask(), outcome if outcome is Flow.ENDED else Flow.PARTLY
 
     return finish
 
@@ -316,12 +316,12 @@ def _copied_link(k: Kernel, link: ir.If, condition: Value) -> Flow:
     end.arrive(second)
     k.leave()
     k.copied = False
-    found = end.finish()
+    outcome = end.finish()
     k.forget(assigned_in((link,)))
     if first is Flow.THROUGH and second is Flow.THROUGH:
         k.mask = None
         return Flow.THROUGH
-    return found if found is Flow.ENDED else Flow.PARTLY
+    return outcome if outcome is Flow.ENDED else Flow.PARTLY
 
 
 def _is_selected(body: ir.Body) -> bool:
@@ -401,12 +401,12 @@ def _scalar_switch(k: Kernel, stmt: ir.Switch, selector: Value) -> Flow:
         flows.append(write_body(k, body))
         end.arrive(flows[-1])
         k.leave()
-    found = end.finish()
+    outcome = end.finish()
     k.forget(assigned_in((stmt,)))
-    if found is Flow.THROUGH and set(flows) <= {Flow.THROUGH, Flow.LEFT}:
+    if outcome is Flow.THROUGH and set(flows) <= {Flow.THROUGH, Flow.LEFT}:
         k.mask = mask
         return Flow.THROUGH
-    return found if found is not Flow.THROUGH else Flow.PARTLY
+    return outcome if outcome is not Flow.THROUGH else Flow.PARTLY
 
 
 def end_lanes(k: Kernel) -> Flow:

@@ -93,24 +93,24 @@ class Groups:
         w.place(begin)
         before = w.block
         w.open_loop("lanes")
-        at = w.here(f"phi i64 [ {first}, %{before} ], [ %lanes.next, %lanes.latch ]")
-        k.first_lane = w.pure("trunc i64 {} to i32", at)
+        counter = w.here(f"phi i64 [ {first}, %{before} ], [ %lanes.next, %lanes.latch ]")
+        k.first_lane = w.pure("trunc i64 {} to i32", counter)
         if k.lanes > 1:
             iota = ", ".join(f"i64 {lane}" for lane in range(k.lanes))
             wide = k.vector_type("i64")
-            numbers = w.pure(f"add {wide} {{}}, <{iota}>", k.splat("i64", at))
+            numbers = w.pure(f"add {wide} {{}}, <{iota}>", k.splat("i64", counter))
             k.mask = w.pure(f"icmp ult {wide} {{}}, {{}}", numbers, k.splat("i64", last))
-            k.note_bound(k.mask, ScalarType.U64, at, last)
+            k.note_bound(k.mask, ScalarType.U64, counter, last)
         self._whole()
         k.mask = None
-        self._close_rounds("lanes", at, k.lanes, last)
+        self._close_rounds("lanes", counter, k.lanes, last)
 
-    def _close_rounds(self, loop: str, at: str, step: int, last: str, write: Callable[[], None] | None = None) -> None:
+    def _close_rounds(self, loop: str, var: str, step: int, last: str, write: Callable[[], None] | None = None) -> None:
         """Ends the loop over workgroups or lanes, and the function; ``write`` writes more at the end of a round."""
         w = self._k.w
         w.jump(f"{loop}.latch")
         w.place(f"{loop}.latch")
-        w.line(f"%{loop}.next = add i64 {at}, {step}")
+        w.line(f"%{loop}.next = add i64 {var}, {step}")
         if write is not None:
             write()
         w.line(f"%{loop}.more = icmp ult i64 %{loop}.next, {last}")
@@ -389,8 +389,8 @@ def _bound(condition: ir.Expr) -> ir.Expr | int | None:
         return None
     op, left, right = condition.op, condition.left, condition.right
     if op is BinaryOp.AND:
-        found = _bound(left)
-        return found if found is not None else _bound(right)
+        left_bound = _bound(left)
+        return left_bound if left_bound is not None else _bound(right)
     if op is BinaryOp.GT:
         op, left, right = BinaryOp.LT, right, left
     if not (isinstance(left, ir.LaunchId) and left.kind is ir.IdKind.LOCAL and left.axis == 0):

@@ -31,7 +31,7 @@ def load(k: Kernel, node: Load, index: Value) -> Value:
     if Contiguous.applies(index):
         raw = _contiguous(k, node, index, element)
     elif (member := rows.row_of(k, node, index)) is not None:
-        raw = rows.load(k, member, index, lambda other, at: _gathered(k, other, at, element))
+        raw = rows.load(k, member, index, lambda other, element_index: _gathered(k, other, element_index, element))
     else:
         raw = _gathered(k, node, index, element)
     return loaded(k, element, raw, Shape.VARYING)
@@ -73,17 +73,17 @@ def _checked(k: Kernel, node: Load, index: Value, element: ScalarType, ok: str) 
     """
     w, kind, mark = k.w, loaded_type(element), _invariant(k, node.buffer)
     key = f"element {node.buffer} {index.operand}"
-    found = w.known(key) if mark else None
-    if found is None:
+    raw = w.known(key) if mark else None
+    if raw is None:
 
         def inside() -> str:
             address = addressing.element_address(k, node.buffer, index)
             return w.here(f"load {kind}, ptr {address}, align {element.size}{mark}")
 
-        found = either(k, ok, kind, inside, lambda: "zeroinitializer")
+        raw = either(k, ok, kind, inside, lambda: "zeroinitializer")
         if mark:
-            w.remember(key, found)
-    return found
+            w.remember(key, raw)
+    return raw
 
 
 # ---- consecutive elements
@@ -94,26 +94,26 @@ def masks_are_cheap(k: Kernel, element: ScalarType) -> bool:
 
 def _contiguous(k: Kernel, node: Load, index: Value, element: ScalarType) -> str:
     """Returns W loaded elements, for an index of stride 1 or -1."""
-    w, name, at = k.w, node.buffer, Contiguous(k, node.buffer, index)
+    w, name, place = k.w, node.buffer, Contiguous(k, node.buffer, index)
     kind = loaded_type(element)
     vector, mark = k.vector_type(kind), _invariant(k, name)
 
     def whole() -> str:
-        return at.ordered(kind, w.here(f"load {vector}, ptr {at.address()}, align {element.size}{mark}"))
+        return place.ordered(kind, w.here(f"load {vector}, ptr {place.address()}, align {element.size}{mark}"))
 
     def parts() -> str:
         if addressing.is_large(k, name):
             return _gathered(k, node, index, element)
         active = k.both(k.mask, addressing.lanes_inside(k, node, index))
-        raw = masked_load(k, element, at.masked_address(), at.ordered("i1", active or "splat (i1 true)"))
-        return at.ordered(kind, raw)
+        raw = masked_load(k, element, place.masked_address(), place.ordered("i1", active or "splat (i1 true)"))
+        return place.ordered(kind, raw)
 
     if k.proven(node):
         if k.mask is None:
             return whole()
         if masks_are_cheap(k, element) and not addressing.is_large(k, name):
             return parts()
-    return either(k, at.fits(), vector, whole, parts)
+    return either(k, place.fits(), vector, whole, parts)
 
 
 def masked_load(k: Kernel, element: ScalarType, address: str, mask: str) -> str:
@@ -163,10 +163,10 @@ def _gather_narrow(k: Kernel, element: ScalarType, base: str, numbers: str, kind
     start = w.pure(f"shl {vector} {{}}, splat ({kind} 1)", numbers) if size == 2 else numbers
     start = w.pure(f"add {vector} {{}}, {{}}", start, k.splat(kind, low))
     word = w.pure(f"lshr {vector} {{}}, splat ({kind} 2)", start)
-    found = _gather(k, "i32", 4, words, word, kind, mask)
+    words_of = _gather(k, "i32", 4, words, word, kind, mask)
     shift = w.pure(f"shl {vector} {{}}, splat ({kind} 3)", w.pure(f"and {vector} {{}}, splat ({kind} 3)", start))
     wide = k.vector_type("i32")
     if kind == "i64":
         shift = w.pure(f"trunc {vector} {{}} to {wide}", shift)
-    shifted = w.pure(f"lshr {wide} {{}}, {{}}", found, shift)
+    shifted = w.pure(f"lshr {wide} {{}}, {{}}", words_of, shift)
     return w.pure(f"trunc {wide} {{}} to {k.vector_type(bits_type(element))}", shifted)

@@ -124,8 +124,8 @@ class Lockstep:
         for node in unique_nodes((expr,)):
             match node:
                 case ir.Var(name):
-                    found = k.locals.get(name)
-                    if not isinstance(found, Value):
+                    local = k.locals.get(name)
+                    if not isinstance(local, Value):
                         return False
                 case ir.Load(buffer):
                     if k.buffers[buffer].is_private or (not now and k.buffers[buffer].is_writable):
@@ -411,8 +411,8 @@ class _MaskedLoop:
         """Evaluates the bounds, and finds the lanes that run the first round."""
         k, stmt, known = self._k, self._stmt, self._bounds
         start, stop, step = (
-            found if isinstance(found, Value) else evaluate(k, bound)
-            for bound, found in zip((stmt.start, stmt.stop, stmt.step), known, strict=True)
+            bound_value if isinstance(bound_value, Value) else evaluate(k, bound)
+            for bound, bound_value in zip((stmt.start, stmt.stop, stmt.step), known, strict=True)
         )
         entered, is_scalar = Bounds(k, start, stop, step).entered()
         lanes = k.splat("i1", entered) if is_scalar else entered
@@ -441,8 +441,8 @@ class _MaskedLoop:
         if self._skipped is not None:
             left = k.masks.combined("or", left, self._skipped.load(k))
             self._skipped.clear(k)
-        found = [bound.load(k) if isinstance(bound, Kept) else bound for bound in (counter, *self._bounds[1:])]
-        value, stop, step = (bound for bound in found if bound is not None)
+        loaded = [bound.load(k) if isinstance(bound, Kept) else bound for bound in (counter, *self._bounds[1:])]
+        value, stop, step = (bound for bound in loaded if bound is not None)
         bounds = Bounds(k, value, stop, step)
         more, is_scalar = bounds.more(value)
         left = k.masks.combined("and", left, k.splat("i1", more) if is_scalar else more)

@@ -164,11 +164,11 @@ class _Together:
         k.close_loop()
         k.leave()
         k.mask = mask
-        found = self._exit.finish()
+        outcome = self._exit.finish()
         k.forget(assigned)
-        if found is Flow.THROUGH and k.mask == mask:
+        if outcome is Flow.THROUGH and k.mask == mask:
             return Flow.THROUGH
-        return Flow.PARTLY if found is Flow.THROUGH else found
+        return Flow.PARTLY if outcome is Flow.THROUGH else outcome
 
 
 class _Apart:
@@ -236,8 +236,8 @@ class _Apart:
         k.forget(self._assigned)
         head = w.label("loop")
         k.open_loop(head)
-        found = w.here(f"load {kind}, ptr {place}")
-        counter = bounds.counter(found)
+        loaded_word = w.here(f"load {kind}, ptr {place}")
+        counter = bounds.counter(loaded_word)
         k.take(masks.load(self._live))
         if self._skipped is not None:
             w.line(f"store {masks.place} zeroinitializer, ptr {self._skipped}")

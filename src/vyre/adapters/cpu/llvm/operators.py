@@ -47,9 +47,9 @@ def binary(k: Kernel, op: BinaryOp, a: Value, b: Value) -> Value:
         lifted = lift(k, a, b)
         if op in COMPARISONS:
             return _compared(k, lifted, floating.compare(lifted.ins, op, element, *lifted.operands))
-        found = lifted.value(result, floating.binary(lifted.ins, op, element, *lifted.operands))
-        narrowing.note_rounding(k, lifted.ins, op, found, a, b)
-        return found
+        value = lifted.value(result, floating.binary(lifted.ins, op, element, *lifted.operands))
+        narrowing.note_rounding(k, lifted.ins, op, value, a, b)
+        return value
     if op in COUNTED:
         b = _count(k, a.dtype, b)
     short = _without_instruction(op, a, b) or _affine(k, op, a, b)
@@ -112,8 +112,8 @@ def _ordered(k: Kernel, lifted: Lifted, op: BinaryOp, a: Value, b: Value) -> str
 def _before_extension(k: Kernel, ins: Instructions, value: Value, like: Narrow) -> str | None:
     """Returns a vector of the bits of ``like`` whose extension in the same way is ``value``; None if there is none."""
     if value.number is None:
-        found = k.narrow.get(value.operand)
-        return found.operand if found is not None and found[1:] == like[1:] else None
+        narrow = k.narrow.get(value.operand)
+        return narrow.operand if narrow is not None and narrow[1:] == like[1:] else None
     number, least = value.number, 0
     if like.is_signed:
         number -= (number >> (value.dtype.bits - 1)) << value.dtype.bits
@@ -195,9 +195,9 @@ def unary(k: Kernel, op: UnaryOp, a: Value) -> Value:
     if op in floating.CLASSIFICATIONS:
         return lifted.value(result, floating.classify(ins, op, element, x))
     if a.dtype.is_float:
-        found = lifted.value(result, floating.unary(ins, op, element, x))
-        narrowing.note_rounding(k, ins, op, found, a)
-        return found
+        value = lifted.value(result, floating.unary(ins, op, element, x))
+        narrowing.note_rounding(k, ins, op, value, a)
+        return value
     return lifted.value(result, integer.unary(ins, op, element, x, signed=a.dtype.is_signed))
 
 

@@ -238,9 +238,9 @@ class _Splitter:
 
         def new(expr: ir.Expr, *, is_root: bool = False) -> ir.Expr:
             nonlocal atomics
-            found = known.get(id(expr))
-            if found is not None:
-                return found
+            done = known.get(id(expr))
+            if done is not None:
+                return done
             earlier = atomics
             changed: dict[str, ir.Expr] = {}
             for field in expr.__match_args__:

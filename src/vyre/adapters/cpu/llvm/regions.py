@@ -44,17 +44,17 @@ class Kept:
         """Returns the address for the current vector of lanes, and the type there."""
         element = "i32" if self.dtype is ScalarType.BOOL else SCALAR[self.dtype]
         base = k.scratch_address(self.offset)
-        at = k.w.pure(f"mul i64 {{}}, {self.stride}", k.chunk)
+        offset = k.w.pure(f"mul i64 {{}}, {self.stride}", k.chunk)
         kind = element if self.is_uniform else k.vector_type(element)
-        return k.w.pure("getelementptr i8, ptr {}, i64 {}", base, at), kind
+        return k.w.pure("getelementptr i8, ptr {}, i64 {}", base, offset), kind
 
     def load(self, k: Kernel) -> Value:
         """Returns the value for the current vector of lanes."""
         place, kind = self._place(k)
-        found = k.w.here(f"load {kind}, ptr {place}, align {self._alignment}")
+        operand = k.w.here(f"load {kind}, ptr {place}, align {self._alignment}")
         if self.dtype is ScalarType.BOOL:
-            found = k.w.pure(f"icmp ne {kind} {{}}, {'0' if self.is_uniform else 'zeroinitializer'}", found)
-        return k.uniform(self.dtype, found) if self.is_uniform else k.varying(self.dtype, found)
+            operand = k.w.pure(f"icmp ne {kind} {{}}, {'0' if self.is_uniform else 'zeroinitializer'}", operand)
+        return k.uniform(self.dtype, operand) if self.is_uniform else k.varying(self.dtype, operand)
 
     def store(self, k: Kernel, value: Value) -> None:
         """Keeps the value of the current vector of lanes."""

@@ -39,13 +39,13 @@ def load(k: Kernel, member: AdjacentLoad, index: Value, gathered: Gather) -> str
     ``gathered`` loads the elements of one node at an index.  The first load of a group that is written reads all.
     """
     key = f"row {member.group.number} {k.mask}"
-    found = k.w.known(f"{key} {member.place}")
-    if found is None:
+    row = k.w.known(f"{key} {member.place}")
+    if row is None:
         for place, vector in enumerate(_Group(k, member, index, gathered).vectors()):
             k.w.remember(f"{key} {place}", vector)
-        found = k.w.known(f"{key} {member.place}")
-        assert found is not None
-    return found
+        row = k.w.known(f"{key} {member.place}")
+        assert row is not None
+    return row
 
 
 class _Group:
@@ -106,10 +106,10 @@ class _Group:
         """Reads the rows, whose first elements have these numbers (i64 operands), and transposes them."""
         k, kind = self._k, self._kind
         starts = [k.w.pure(f"getelementptr {kind}, ptr {{}}, i64 {{}}", k.base(self._name), row) for row in rows]
-        found: list[str] = []
+        vectors: list[str] = []
         for quad in range(0, len(self._group.nodes), ROW):
-            found += columns(k, kind, [self._quad(start, quad) for start in starts])
-        return tuple(found)
+            vectors += columns(k, kind, [self._quad(start, quad) for start in starts])
+        return tuple(vectors)
 
     def _quad(self, start: str, first: int) -> str:
         k, kind = self._k, self._kind
@@ -121,7 +121,7 @@ class _Group:
 def columns(k: Kernel, kind: str, parts: list[str]) -> list[str]:
     """Returns the vectors of the first, second, third and fourth elements of W parts, of four elements each."""
     rows = [_joined(k, kind, parts[first::ROW]) for first in range(ROW)]
-    (low, high), (low2, high2) = (_halves(k, kind, *rows[at : at + 2], step=1) for at in (0, 2))
+    (low, high), (low2, high2) = (_halves(k, kind, *rows[first : first + 2], step=1) for first in (0, 2))
     return [*_halves(k, kind, low, low2, step=2), *_halves(k, kind, high, high2, step=2)]
 
 
@@ -137,15 +137,15 @@ def _joined(k: Kernel, kind: str, parts: list[str]) -> str:
 
 def _halves(k: Kernel, kind: str, one: str, other: str, *, step: int) -> tuple[str, str]:
     """Returns the first and the last halves of every 128 bits of two vectors, mixed by ``step`` elements."""
-    lanes, found = k.lanes, []
+    lanes, halves = k.lanes, []
     for half in (0, 2):
         order: list[int] = []
-        for at in range(0, lanes, ROW):
+        for lane in range(0, lanes, ROW):
             for piece in range(half, half + 2, step):
-                place = list(range(at + piece, at + piece + step))
+                place = list(range(lane + piece, lane + piece + step))
                 order += [*place, *[lanes + number for number in place]]
-        found.append(_shuffled(k, kind, one, other, lanes, order))
-    return found[0], found[1]
+        halves.append(_shuffled(k, kind, one, other, lanes, order))
+    return halves[0], halves[1]
 
 
 def _shuffled(k: Kernel, kind: str, one: str, other: str, size: int, order: list[int] | range) -> str:

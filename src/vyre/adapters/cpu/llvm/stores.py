@@ -81,9 +81,9 @@ def _uniform(k: Kernel, node: Store, index: Value, value: Value, element: Scalar
 # ---- consecutive elements
 def _contiguous(k: Kernel, node: Store, index: Value, bits: str, element: ScalarType) -> None:
     """Writes W elements, for an index of stride 1 or -1."""
-    at = Contiguous(k, node.buffer, index)
+    run = Contiguous(k, node.buffer, index)
     kind, is_large = bits_type(element), addressing.is_large(k, node.buffer)
-    bits_in_order = at.ordered(kind, bits)
+    bits_in_order = run.ordered(kind, bits)
 
     def whole(address: str) -> None:
         k.w.line(f"store {k.vector_type(kind)} {bits_in_order}, ptr {address}, align {element.size}")
@@ -92,29 +92,29 @@ def _contiguous(k: Kernel, node: Store, index: Value, bits: str, element: Scalar
         if is_large:
             _scattered(k, node, index, bits, element)
         else:
-            active = at.ordered("i1", mask) if mask is not None else "splat (i1 true)"
-            masked_store(k, element, at.masked_address(), bits_in_order, active)
+            active = run.ordered("i1", mask) if mask is not None else "splat (i1 true)"
+            masked_store(k, element, run.masked_address(), bits_in_order, active)
 
     if k.mask is None:
         if k.proven(node):
-            whole(at.address())
+            whole(run.address())
         else:
-            branch(k, at.fits(), lambda: whole(at.address()), lambda: parts(addressing.lanes_inside(k, node, index)))
+            branch(k, run.fits(), lambda: whole(run.address()), lambda: parts(addressing.lanes_inside(k, node, index)))
         return
     if is_large:
 
         def masked() -> None:
-            mask = at.ordered("i1", k.lane_mask())
-            masked_store(k, element, at.address(), bits_in_order, mask)
+            mask = run.ordered("i1", k.lane_mask())
+            masked_store(k, element, run.address(), bits_in_order, mask)
 
-        branch(k, at.fits(), masked, lambda: parts(None))
+        branch(k, run.fits(), masked, lambda: parts(None))
         return
     mask = k.both(k.mask, addressing.lanes_inside(k, node, index))
     assert mask is not None
     if masks_are_cheap(k, element):
         parts(mask)
     else:
-        branch(k, k.every(mask), lambda: whole(at.masked_address()), lambda: parts(mask))
+        branch(k, k.every(mask), lambda: whole(run.masked_address()), lambda: parts(mask))
 
 
 def masked_store(k: Kernel, element: ScalarType, address: str, bits: str, mask: str) -> None:
@@ -147,10 +147,10 @@ def scatter(k: Kernel, element: ScalarType, base: str, numbers: str, kind: str, 
 
 def _scatter_narrow(k: Kernel, element: ScalarType, base: str, numbers: str, kind: str, bits: str, mask: str) -> None:
     """Stores one element after the other: no instruction scatters elements of one or two bytes."""
-    at, value = Spilled(k, "index", kind, numbers), Spilled(k, "value", bits_type(element), bits)
+    index, value = Spilled(k, "index", kind, numbers), Spilled(k, "value", bits_type(element), bits)
 
     def one(lane: str) -> None:
-        number = at.lane(lane)
+        number = index.lane(lane)
         address = k.w.pure(f"getelementptr {bits_type(element)}, ptr {{}}, {kind} {{}}", base, number)
         k.w.line(f"store {bits_type(element)} {value.lane(lane)}, ptr {address}, align {element.size}")
 

@@ -139,13 +139,13 @@ class _Window:
         k, rows = self._k, self._rows
         dtypes: list[ScalarType] = []
 
-        def elements(at: str) -> None:
-            dtypes[:] = self._elements(k.w.pure("add i32 {}, {}", rows.first, at), at)
+        def elements(counter: str) -> None:
+            dtypes[:] = self._elements(k.w.pure("add i32 {}, {}", rows.first, counter), counter)
 
         self._counted(rows.span, k.lanes, elements)
         k.forget(self.assigned)
         places = each_word(k, rows.offsets)
-        self._counted(rows.most, ROW, lambda at: self._rounds(at, dtypes, rows.starts, rows.lengths, places))
+        self._counted(rows.most, ROW, lambda row: self._rounds(row, dtypes, rows.starts, rows.lengths, places))
 
     def panels(self) -> None:
         """Writes the loop for any rows, panel by panel."""
@@ -178,8 +178,8 @@ class _Window:
             w.open_scope()
             w.place(some)
 
-            def elements(at: str) -> None:
-                dtypes[:] = self._elements(w.pure("add i32 {}, {}", first, at), w.pure("add i32 {}, {}", place, at))
+            def elements(step: str) -> None:
+                dtypes[:] = self._elements(w.pure("add i32 {}, {}", first, step), w.pure("add i32 {}, {}", place, step))
 
             self._counted(count, k.lanes, elements)
             w.jump(end)
@@ -189,7 +189,7 @@ class _Window:
         self._counted(str(k.lanes), 1, lane)
         most = rows.reduced("umax", left)
         places = [str(_STRIDE * number) for number in range(k.lanes)]
-        self._counted(most, ROW, lambda at: self._rounds(at, dtypes, starts, left, places))
+        self._counted(most, ROW, lambda row: self._rounds(row, dtypes, starts, left, places))
         k.forget(self.assigned)
 
     def _counted(self, stop: str, step: int, write: Callable[[str], None]) -> None:
@@ -199,12 +199,12 @@ class _Window:
         w.line(f"store i32 0, ptr {place}")
         k.open_loop(head)
         mark = k.locals.mark
-        at = w.here(f"load i32, ptr {place}")
-        write(at)
+        counter = w.here(f"load i32, ptr {place}")
+        write(counter)
         k.locals.leave(mark)
         after = w.label("after")
-        w.line(f"store i32 {w.pure(f'add i32 {{}}, {step}', at)}, ptr {place}")
-        w.branch(w.pure(f"icmp ugt i32 {{}}, {step}", w.pure("sub i32 {}, {}", stop, at)), head, after)
+        w.line(f"store i32 {w.pure(f'add i32 {{}}, {step}', counter)}, ptr {place}")
+        w.branch(w.pure(f"icmp ugt i32 {{}}, {step}", w.pure("sub i32 {}, {}", stop, counter)), head, after)
         k.close_loop(after)
 
     def _elements(self, counter: str, place: str) -> list[ScalarType]:
@@ -233,31 +233,31 @@ class _Window:
         k.mask, k.is_early = mask, False
         return dtypes
 
-    def _rounds(self, at: str, dtypes: Sequence[ScalarType], starts: str, lengths: str, places: Sequence[str]) -> None:
-        """Writes four rounds of the lanes, from number ``at`` on.
+    def _rounds(self, row: str, dtypes: Sequence[ScalarType], starts: str, lengths: str, places: Sequence[str]) -> None:
+        """Writes four rounds of the lanes, from number ``row`` on.
 
         ``starts`` are the values of the counter in round 0, ``lengths`` the rounds of each lane, and ``places`` those
         of the first elements in the areas, i64 operands.
         """
         k, w, mask = self._k, self._k.w, self._k.mask
         vector = k.vector_type("i32")
-        found: list[list[Value]] = []
+        columns_of: list[list[Value]] = []
         for area, dtype in zip(self._areas, dtypes, strict=True):
-            kind, base = _held(dtype), self._address(area, at)
+            kind, base = _held(dtype), self._address(area, row)
             addresses = [w.pure("getelementptr i32, ptr {}, i64 {}", base, place) for place in places]
             parts = [w.here(f"load <{ROW} x {kind}>, ptr {address}, align {_WORD_BYTES}") for address in addresses]
-            found.append([self._value(dtype, column) for column in columns(k, kind, parts)])
+            columns_of.append([self._value(dtype, column) for column in columns(k, kind, parts)])
         for number in range(ROW):
-            done = k.splat("i32", w.pure(f"add i32 {{}}, {number}", at))
+            done = k.splat("i32", w.pure(f"add i32 {{}}, {number}", row))
             k.mask = w.pure(f"icmp sgt {vector} {{}}, {{}}", lengths, done)
             counter = w.pure(f"add {vector} {{}}, {{}}", starts, done)
-            given = {id(e): values[number] for e, values in zip(self._window.elements, found, strict=True)}
+            values_of = {id(e): values[number] for e, values in zip(self._window.elements, columns_of, strict=True)}
             mark = k.locals.mark
             k.locals.declare(self._stmt.var, k.varying(_U32, counter))
             for stmt in self._window.rest:
                 k.locate(stmt)
                 k.known.clear()
-                k.known.update(given)
+                k.known.update(values_of)
                 self._computed(stmt, evaluate(k, stmt.value))
             k.locals.leave(mark)
         k.known.clear()

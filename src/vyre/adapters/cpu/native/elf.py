@@ -296,15 +296,15 @@ class _Loader:
         if len(self.data) < _HEADER.size:
             raise UnusableObject(f"{len(self.data)} bytes are no ELF object")
         header = _HEADER.unpack_from(self.data)
-        identity, kind, machine, _, _, _, at, _, _, _, _, entry_bytes, count, names = header
+        identity, kind, machine, _, _, _, table_offset, _, _, _, _, entry_bytes, count, names = header
         if not identity.startswith(_IDENTITY) or kind != _RELOCATABLE:
             raise UnusableObject("it is no relocatable ELF object of 64 bits, lowest byte first")
         if _MACHINES.get(machine) != self.arch:
             made_for = _MACHINES.get(machine, f"machine {machine}")
             raise UnusableObject(f"it was made for {made_for}, not for {self.arch}")
-        if entry_bytes != _SECTION.size or not self._holds(at, count * _SECTION.size) or names >= count:
+        if entry_bytes != _SECTION.size or not self._holds(table_offset, count * _SECTION.size) or names >= count:
             raise UnusableObject("its table of sections leaves the object")
-        raw = list(_SECTION.iter_unpack(self.data[at : at + count * _SECTION.size]))
+        raw = list(_SECTION.iter_unpack(self.data[table_offset : table_offset + count * _SECTION.size]))
         strings = self._strings(*raw[names][4:6])
         sections = []
         end = len(self.data)
@@ -369,8 +369,8 @@ class _Loader:
 
     def link(self) -> LinkedImage | None:
         code, constants, data, relocations = self.lay_out()
-        wanted = [(at + _STUB_BYTES - _SLOT_BYTES, number, 0) for number, at in self.stubs.items()]
-        wanted += [(at, number, 0) for number, at in self.slots.items()]
+        wanted = [(place + _STUB_BYTES - _SLOT_BYTES, number, 0) for number, place in self.stubs.items()]
+        wanted += [(place, number, 0) for number, place in self.slots.items()]
         for owner, offset, kind, number, addend in relocations:
             if kind == _ABSOLUTE_64:
                 wanted.append((self.placed[owner] + offset, number, addend))
@@ -389,10 +389,10 @@ class _Loader:
             return True
         return self.symbols[number].section not in (_UNDEFINED, _ABSOLUTE)
 
-    def _word(self, at: int, number: int, addend: int) -> Word:
+    def _word(self, offset: int, number: int, addend: int) -> Word:
         symbol = self.symbols[number]
         name, is_weak = (symbol.name, symbol.binding == _WEAK) if symbol.section == _UNDEFINED else ("", False)
-        return Word(at, self._address(number, 0) + addend, name, is_weak)
+        return Word(offset, self._address(number, 0) + addend, name, is_weak)
 
     def _place(self, start: int, sections: list[tuple[int, _Section]]) -> int:
         for number, section in sections:
@@ -408,7 +408,7 @@ class _Loader:
 
     def _relocations(self, loaded: set[int]) -> list[tuple[int, int, int, int, int]]:
         """Returns section, offset in it, type, symbol number and addend of every relocation of a loaded section."""
-        found = []
+        entries = []
         for section in self.sections:
             if section.kind not in (_RELA, _REL):
                 continue
@@ -423,8 +423,8 @@ class _Loader:
             for offset, info, addend in _RELOCATION.iter_unpack(self.data[section.offset :][: section.size]):
                 if info >> 32 >= len(self.symbols):
                     raise UnusableObject("a relocation names a symbol that does not exist")
-                found.append((section.info, offset, info & 0xFFFFFFFF, info >> 32, addend))
-        return found
+                entries.append((section.info, offset, info & 0xFFFFFFFF, info >> 32, addend))
+        return entries
 
     def _outside(self, relocations: list[tuple[int, int, int, int, int]]) -> tuple[set[int], set[int]]:
         """Returns the symbols that need a stub and those that need a slot with their address."""
@@ -438,10 +438,10 @@ class _Loader:
 
     # ------------------------------------------------------------ relocating
     def _address(self, number: int, base: int) -> int:
-        found = self.addresses.get(number)
-        if found is None:
-            found = self.addresses[number] = self._find(self.symbols[number], base)
-        return found
+        address = self.addresses.get(number)
+        if address is None:
+            address = self.addresses[number] = self._find(self.symbols[number], base)
+        return address
 
     def _find(self, symbol: _Symbol, base: int) -> int:
         if symbol.kind in (_THREAD_LOCAL_SYMBOL, _IFUNC_SYMBOL):
@@ -465,11 +465,11 @@ class _Loader:
             section = self.sections[number]
             if section.kind != _NO_BITS:
                 memory[start : start + section.size] = self.data[section.offset : section.offset + section.size]
-        for number, at in self.stubs.items():
+        for number, position in self.stubs.items():
             target = self._address(number, base).to_bytes(8, "little")
-            memory[at : at + _STUB_BYTES] = _STUBS[self.arch] + target
-        for number, at in self.slots.items():
-            memory[at : at + _SLOT_BYTES] = self._address(number, base).to_bytes(8, "little")
+            memory[position : position + _STUB_BYTES] = _STUBS[self.arch] + target
+        for number, position in self.slots.items():
+            memory[position : position + _SLOT_BYTES] = self._address(number, base).to_bytes(8, "little")
         relocate = relocate_x86_64 if self.arch == X86_64 else relocate_aarch64
         through, calls = _THROUGH_SLOT[self.arch], _CALLS[self.arch]
         near = DISTANCES_X86_64 if self.arch == X86_64 else frozenset()
@@ -480,12 +480,12 @@ class _Loader:
                 target_address = base + self.stubs[number]
             else:
                 target_address = self._address(number, base)
-            at, room = self.placed[owner] + offset, self.sections[owner].size - offset
-            distance = target_address + addend - base - at
+            position, room = self.placed[owner] + offset, self.sections[owner].size - offset
+            distance = target_address + addend - base - position
             if kind in near and room >= 4 and -0x8000_0000 <= distance <= 0x7FFF_FFFF:
-                _FIELD.pack_into(memory, at, distance)  # most relocations; the others, and what is refused, below
+                _FIELD.pack_into(memory, position, distance)  # most relocations; the others, and what is refused, below
                 continue
-            place = Place(memory, at, base, room)
+            place = Place(memory, position, base, room)
             try:
                 relocate(place, kind, target_address, addend)
             except OutOfReach as error:
@@ -531,10 +531,10 @@ def _aligned(offset: int, alignment: int) -> int:
     return -(-offset // alignment) * alignment
 
 
-def _text(strings: bytes, at: int) -> str:
-    end = strings.find(b"\0", at)
-    if at >= len(strings) or end < 0:
-        if at == 0:
+def _text(strings: bytes, start: int) -> str:
+    end = strings.find(b"\0", start)
+    if start >= len(strings) or end < 0:
+        if start == 0:
             return ""
         raise UnusableObject("a name leaves its table")
-    return strings[at:end].decode()
+    return strings[start:end].decode()

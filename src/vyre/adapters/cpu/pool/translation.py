@@ -386,8 +386,8 @@ class _Writer:
         return self._any(node)
 
     def _record(self, name: str) -> type[Record] | None:
-        found = self._names.get(name)
-        return found if isinstance(found, type) and issubclass(found, Record) else None
+        record = self._names.get(name)
+        return record if isinstance(record, type) and issubclass(record, Record) else None
 
     def _offset(self, base: str, offset: int | str) -> str:
         return base if offset == 0 else self._new("Memory", f"getelementptr i8, ptr {base}, i64 {offset}").text

@@ -490,9 +490,9 @@ class Relief:
 def _relieve(known: ReferenceType[WorkerPool], relief: Relief) -> None:
     """Looks at the queue as long as jobs wait in it, until the pool is closed or nobody knows it any longer."""
     leave_signals()
-    found: tuple[int, int] | None = None
+    look: tuple[int, int] | None = None
     while True:
-        if found is None:
+        if look is None:
             relief.wanted.get()  # before the look: who queues a job after it wakes this thread again
         with suppress(Empty):
             relief.ended.get(timeout=STALL_S)
@@ -500,7 +500,7 @@ def _relieve(known: ReferenceType[WorkerPool], relief: Relief) -> None:
         pool = known()
         if pool is None:
             return
-        found = pool.relieve(*(found or (0, -1)))
+        look = pool.relieve(*(look or (0, -1)))
         del pool
 
 
@@ -543,14 +543,14 @@ def shared_pool(load: Callable[[], Entries], affinity: frozenset[int] | None = N
 
     It has as many workers as ``options.default_threads`` says, and more once a job asks for them.
     """
-    found = _SHARED.get(affinity)
-    return undisturbed(_made, load, affinity) if found is None else found
+    pool = _SHARED.get(affinity)
+    return undisturbed(_made, load, affinity) if pool is None else pool
 
 
 def _made(load: Callable[[], Entries], affinity: frozenset[int] | None) -> WorkerPool:
     with _LOCK, sealed:
-        found = _SHARED.get(affinity)
-        if found is None:
+        pool = _SHARED.get(affinity)
+        if pool is None:
             threads = default_threads(affinity)
-            found = _SHARED[affinity] = WorkerPool(load(), size=threads, cpus=threads, affinity=affinity)
-        return found
+            pool = _SHARED[affinity] = WorkerPool(load(), size=threads, cpus=threads, affinity=affinity)
+        return pool

@@ -23,17 +23,17 @@ class AddressReader:
     An address is valid as long as the caller keeps the buffer and neither resizes nor releases it.
     """
 
-    __slots__ = ("_at", "_words")
+    __slots__ = ("_buffer", "_words")
 
     def __init__(self) -> None:
         self._words = _View()
-        self._at = ctypes.addressof(self._words)
+        self._buffer = ctypes.addressof(self._words)
 
     def __call__(self, view: Any) -> int:
         """Returns the address of C-contiguous memory, read-only or not; 0 where it is empty."""
-        _GET(view, self._at, _SIMPLE)
+        _GET(view, self._buffer, _SIMPLE)
         address = self._words[0]
-        _RELEASE(self._at)
+        _RELEASE(self._buffer)
         return address
 
 

@@ -71,10 +71,10 @@ class CodeMaker(StoredCode):
             steps.missed = ""
             return self._made(source, options, steps)
         with steps.step("read"):
-            found = self._stored(store, self._key(source, options))
-        if found is not None:
+            stored = self._stored(store, self._key(source, options))
+        if stored is not None:
             self._counters.stored_loads += 1
-            return found
+            return stored
         return self.anew(source, options, steps)
 
     def anew(self, source: KernelSource, options: EmitOptions, steps: Steps) -> Code:
@@ -82,11 +82,11 @@ class CodeMaker(StoredCode):
         store = self._open()
         if store is not None:
             steps.explain(self._services, store, self._key(source, options))
-        made = self._made(source, options, steps)
+        code = self._made(source, options, steps)
         if store is not None:
             with steps.step("store"):
-                self._put(store, self._key(source, options), made)
-        return made
+                self._put(store, self._key(source, options), code)
+        return code
 
     def full(self, source: KernelSource, options: EmitOptions) -> Code:
         """Returns the code of full effort, compiled in another process, and stores it."""
@@ -94,13 +94,13 @@ class CodeMaker(StoredCode):
         emitted = self._emitted(source, options, steps)
         with steps.step("compile"):
             image = self.tools.compile_apart(emitted.text, self.tools.features, Effort.FULL)
-        made = Code(image, layout_of(emitted, Effort.FULL), steps.spent_ns("compile"))
+        code = Code(image, layout_of(emitted, Effort.FULL), steps.spent_ns("compile"))
         self._counters.full_compiles += 1
         self._counters.full_compile_ns += steps.spent_ns("compile")
         store = self._open()
         if store is not None:
-            self._put(store, self._key(source, options), made)
-        return made
+            self._put(store, self._key(source, options), code)
+        return code
 
     # ---- details
     def _made(self, source: KernelSource, options: EmitOptions, steps: Steps) -> Code:
@@ -134,19 +134,19 @@ class CodeMaker(StoredCode):
         )
 
     def _stored(self, store: ArtifactStore, key: ArtifactKey) -> Code | None:
-        found = store.get(key)
-        if found is None and not self.can_compile:
-            found = of_another_compiler(store, key)
-        if found is None:
+        artifact = store.get(key)
+        if artifact is None and not self.can_compile:
+            artifact = of_another_compiler(store, key)
+        if artifact is None:
             return None
         try:
-            return Code(found.code, decode_layout(found.metadata))
+            return Code(artifact.code, decode_layout(artifact.metadata))
         except MalformedWire as error:  # the file is whole, but its content is no object
             self._warn("vyre.compile.unusable", problem=error.message)
             return None
 
-    def _put(self, store: ArtifactStore, key: ArtifactKey, made: Code) -> None:
-        store.put(key, Artifact(encode_layout(made.layout), made.image, max(0, made.compile_ns or 0)))
+    def _put(self, store: ArtifactStore, key: ArtifactKey, code: Code) -> None:
+        store.put(key, Artifact(encode_layout(code.layout), code.image, max(0, code.compile_ns or 0)))
 
 
 def first_choice(text: str, sink: DecisionSink | None) -> Effort:

@@ -207,18 +207,16 @@ class CpuKeptSteps(Unique):
 
     def _error(self, part: _Part) -> Exception:
         status, counters = self._status, self._device.counters
-        found = read_status(status[:])
-        assert found is not None
-        if found.outcome is Outcome.OUT_OF_MEMORY:
+        read = read_status(status[:])
+        assert read is not None
+        if read.outcome is Outcome.OUT_OF_MEMORY:
             return DeviceOutOfMemory(requested=part.table.commands.scratch_bytes)
-        if found.outcome is Outcome.TRAPPED:
+        if read.outcome is Outcome.TRAPPED:
             counters.traps += 1
-        elif found.reason is StopReason.TIMEOUT:
+        elif read.reason is StopReason.TIMEOUT:
             counters.timeouts += 1
-        owner = part.prepared[status[_ROW] % len(part.prepared)].all_owners[found.kernel]
-        return ended_error(
-            self._device.backend, owner, found.outcome, found.reason, found.lane, found.address, found.tag
-        )
+        owner = part.prepared[status[_ROW] % len(part.prepared)].all_owners[read.kernel]
+        return ended_error(self._device.backend, owner, read.outcome, read.reason, read.lane, read.address, read.tag)
 
 
 class CpuPersistentSteps:

@@ -186,9 +186,9 @@ class KernelCache:
 
         Raises ``KernelCompileFailed`` if it is unusable, and ``UnsupportedFeature`` if it takes too much of the stack.
         """
-        found = self.maker.tools.load(code.image)
+        image = self.maker.tools.load(code.image)
         try:
-            functions = tuple([found.addresses[kernel.entry] for kernel in code.layout.kernels])
+            functions = tuple([image.addresses[kernel.entry] for kernel in code.layout.kernels])
         except KeyError as error:
             raise KernelCompileFailed(backend="cpu", compiler_log=f"the object has no function {error}") from None
         largest = max(map(frame_bytes, functions), default=0)
@@ -198,7 +198,7 @@ class KernelCache:
                 backend="cpu",
                 fix="divide the program into several, or run it on `reference`.",
             )
-        return LoadedKernels(found, code.layout.kernels, functions, code.layout.lanes, code.layout.effort)
+        return LoadedKernels(image, code.layout.kernels, functions, code.layout.lanes, code.layout.effort)
 
     def discard(self, programs: Collection[bytes] | None) -> None:
         """Removes the modules of these programs, or all for None; they are made anew when they are next needed."""

@@ -127,15 +127,15 @@ class StepFrame:
     def _loops(self, steps: Sequence[int | KernelLoop], each: Sequence[Kernel]) -> tuple[Command, ...]:
         assert self._control is not None
         control = self._control[1]
-        found: list[Command] = []
+        commands: list[Command] = []
         for step in steps:
             if isinstance(step, KernelLoop):
                 enter, advance = (each[number]._replace(groups=1, threads=1) for number in (step.enter, step.advance))
                 body = (*self._loops(step.body, each), advance)
-                found += (enter, Repeat(body, control + 4 * step.word))
+                commands += (enter, Repeat(body, control + 4 * step.word))
             else:
-                found.append(each[step])
-        return tuple(found)
+                commands.append(each[step])
+        return tuple(commands)
 
 
 class Owner(NamedTuple):

@@ -364,14 +364,14 @@ class CpuEngine(Unique):
                 self._free.append(memory)
         while self._abandoned:
             try:
-                numbers, held = self._abandoned.popleft()
+                numbers, freed = self._abandoned.popleft()
             except IndexError:
                 return
             if not all(map(self._ring.has_ended, numbers)):
-                self._abandoned.appendleft((numbers, held))
+                self._abandoned.appendleft((numbers, freed))
                 return
-            if isinstance(held, RingMemory):
-                self._free.append(held)
+            if isinstance(freed, RingMemory):
+                self._free.append(freed)
 
     def drain(self, timeout: float | None = None, /) -> bool:
         """Implements ``PersistentEngine.drain``."""

@@ -79,13 +79,13 @@ def _threads(options: CpuOptions, environment: Environment) -> str:
     if options.threads is not None:
         return f"{options.threads}, as {_source(environment, THREADS)} says"
     cpus = len(usable_cpus() if options.affinity is None else options.affinity)
-    quota, found = cpu_quota(), default_threads(options.affinity)
+    quota, threads = cpu_quota(), default_threads(options.affinity)
     named = "usable CPUs" if options.affinity is None else f"CPUs in {_source(environment, AFFINITY)}"
-    if found == cpus:
+    if threads == cpus:
         limit = "; no quota of control groups is set" if quota is None else f"; the quota of control groups is {quota}"
-        return f"{found}, the number of {named}{limit}"
-    limit = "the quota of control groups" if found == quota else "the most that are supported"
-    return f"{found}, {limit}; the number of {named} is {cpus}"
+        return f"{threads}, the number of {named}{limit}"
+    limit = "the quota of control groups" if threads == quota else "the most that are supported"
+    return f"{threads}, {limit}; the number of {named} is {cpus}"
 
 
 def _cpus(options: CpuOptions, environment: Environment) -> str:

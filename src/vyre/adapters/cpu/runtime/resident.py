@@ -217,32 +217,32 @@ class CpuMemory(HostMemory):
 
         Raises the errors of ``step_memory`` and those that a dispatch raises before its launch.
         """
-        found = self.resolve(step)
-        pipeline, _ = self._executor.pipeline(step.program, found.sized)
-        shape = pipeline.shape(found.input_nbytes)
+        bound = self.resolve(step)
+        pipeline, _ = self._executor.pipeline(step.program, bound.sized)
+        shape = pipeline.shape(bound.input_nbytes)
         launch = shape.launch
-        found.check(launch)
-        arrays = arrays_of(found)
+        bound.check(launch)
+        arrays = arrays_of(bound)
         read, keep = AddressReader(), list[object](arrays)
         in_place: list[tuple[HostBytes, int]] = []
         copied = False
         addresses: list[int] = []
         clear: list[Command] = []
-        for binding, held, data, nbytes in zip(found.plan.bindings, found.memory, arrays, launch.nbytes, strict=True):
-            if isinstance(held, HostBuffer):
-                address = held.address
+        for binding, host, data, nbytes in zip(bound.plan.bindings, bound.memory, arrays, launch.nbytes, strict=True):
+            if isinstance(host, HostBuffer):
+                address = host.address
                 if binding.input_index is None:
                     clear.append(Fill(address, 0, nbytes))
             else:
-                address = read(held)
-                fixed = type(held.obj) is bytes  # neither its bytes nor its place change
+                address = read(host)
+                fixed = type(host.obj) is bytes  # neither its bytes nor its place change
                 if nbytes and ((copy and not fixed) or address % binding.element_size):
                     own_bytes, address = allocate_aligned(nbytes)
                     own_bytes[:] = data[:nbytes]
                     keep.append(own_bytes)
                     copied = True
                 else:
-                    in_place.append((held, address))
+                    in_place.append((host, address))
             addresses.append(address)
         frame = StepFrame(launch, pipeline.config.step_budget, pipeline.kernels, grid_counts(step.program))
         frame.bind(addresses)
@@ -250,7 +250,7 @@ class CpuMemory(HostMemory):
         loaded = choice.module.loaded
         first = (*frame.clearing(), *clear)
         kernels = frame.kernels(loaded, launch, choice.placement)
-        buffers = tuple([held for held in found.memory if isinstance(held, HostBuffer)])
+        buffers = tuple([host for host in bound.memory if isinstance(host, HostBuffer)])
         return PreparedStep(
             pipeline,
             shape,
@@ -263,7 +263,7 @@ class CpuMemory(HostMemory):
             buffers,
             tuple(in_place),
             copied,
-            counted_buffers(step.program, found),
+            counted_buffers(step.program, bound),
             tuple(keep),
         )
 
@@ -288,9 +288,9 @@ class CpuMemory(HostMemory):
         if kept is None or not kept.is_usable():
             if flag is not None:
                 self.range(flag, 0, FLAG_BYTES)
-            made = [self.prepare_step(step, copy=False) for step in steps]
+            prepared = [self.prepare_step(step, copy=False) for step in steps]
             own, number = None if flag is None else self.own(flag), next(self._numbers)
-            kept = _PreparedSequence(self._device, number, steps, len(prefix), made, own)
+            kept = _PreparedSequence(self._device, number, steps, len(prefix), prepared, own)
             if not kept.reusable:
                 return kept
             ended = partial(self._prepared.pop, number)  # its second argument, the reference, is the default
@@ -354,7 +354,7 @@ class _PreparedSequence:
         self._buffers: Final = tuple({id(buffer): (buffer, buffer.data) for buffer in buffers}.values())
         self.reusable: Final = not any(step.copied for step in prepared) and not any(b.closed for b in buffers)
         self._in_place: Final = tuple(
-            {id(view): (view, at) for step in prepared for view, at in step.in_place}.values()
+            {id(view): (view, address) for step in prepared for view, address in step.in_place}.values()
         )
         self._launched_once: Final = sum(step.launches for step in prepared[:once])
         self._launched_again: Final = sum(step.launches for step in prepared[once:])
@@ -432,15 +432,15 @@ class _PreparedSequence:
         once, again = self._steps_once, self._steps_again
         if once is None or again is None:
             return False
-        found = runs_here(
+        is_short = runs_here(
             once + repeat_count * again,
             self._launched_once + repeat_count * self._launched_again,
             self._timeout,
             lambda: self._expected_ns(repeat_count),
         )
-        if found:
+        if is_short:
             self._shortest = repeat_count
-        return found
+        return is_short
 
     def _expected_ns(self, repeat_count: int) -> float:
         """Returns the time of that many rounds by the times measured of their launches; infinite if one has none."""

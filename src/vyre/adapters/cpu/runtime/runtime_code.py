@@ -26,15 +26,15 @@ def load_entries(
     Raises ``BackendUnavailable`` if it is not stored and no compiler is installed, or there is none for this machine.
     """
     key = runtime_key(tools.features, tools.version() or "")
-    found = None if store is None else store.get(key)
-    if found is None and store is not None and tools.version() is None:
-        found = of_another_compiler(store, key)
-    if found is None:
+    artifact = None if store is None else store.get(key)
+    if artifact is None and store is not None and tools.version() is None:
+        artifact = of_another_compiler(store, key)
+    if artifact is None:
         bundled = choose_runtime(key, tools.features)
-        found = None if bundled is None else bundled.artifact
-    if found is not None:
+        artifact = None if bundled is None else bundled.artifact
+    if artifact is not None:
         try:
-            code = tools.load(found.code)
+            code = tools.load(artifact.code)
             return Entries(code.addresses, code)
         except KernelCompileFailed:  # it is whole, but does not fit this machine
             pass

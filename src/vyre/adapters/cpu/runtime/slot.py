@@ -194,7 +194,7 @@ class Slot:
 
     def _plan_places(self, moves: list[Command]) -> list[_Place]:
         """Returns the buffers; appends the copies and fills of outputs to ``moves``, with addresses left open."""
-        spec, found = self._spec, []
+        spec, places = self._spec, []
         for slot, (binding, nbytes) in enumerate(zip(spec.plan.bindings, spec.launch.nbytes, strict=True)):
             own, start, command = None, 0, 0
             if binding.output_index is not None:
@@ -204,8 +204,8 @@ class Slot:
                 to = 0 if own is None else own[1]
                 moves.append(Fill(to, 0, nbytes) if binding.input_index is None else Copy(to, 0, nbytes))
             size, source, target = binding.element_size, binding.input_index, binding.output_index
-            found.append(_Place(2 * slot, size, nbytes, source, target, own, start, command))
-        return found
+            places.append(_Place(2 * slot, size, nbytes, source, target, own, start, command))
+        return places
 
     def _bind(self, inputs: Sequence[HostBytes], views: Sequence[memoryview], jobs: Sequence[Job]) -> None:
         """Sets all addresses; ``jobs`` is the list, or one job for each command of the prefix."""
@@ -218,13 +218,13 @@ class Slot:
         for word, _, nbytes, source, target, own, _, command in self._written:
             view = views[target]  # type: ignore[index]
             address = own[1] if own is not None else writable_address(view) if nbytes else 0
-            words, at = (jobs[command], 0) if apart else (jobs[0], command)
+            words, index = (jobs[command], 0) if apart else (jobs[0], command)
             origin = 0
             if source is not None and nbytes:
-                given = inputs[source]
-                origin = address if own is None and self._is_same(given, view) else read(given)
+                data = inputs[source]
+                origin = address if own is None and self._is_same(data, view) else read(data)
             moved = 0 if origin == address else nbytes  # the caller's own array is read and written in place
-            _MOVE(words.commands.words, at * 8 * COMMAND_WORDS + _FIRST_WORD, address, origin, moved)
+            _MOVE(words.commands.words, index * 8 * COMMAND_WORDS + _FIRST_WORD, address, origin, moved)
             flat[word] = address
         self._frame.bind_flat(flat)
 

@@ -79,45 +79,45 @@ def decode_layout(data: bytes) -> CodeLayout:
             raise ValueError(f"its format is not {FORMAT.decode()}")
         if not 1 <= lanes <= _LANES_MAX:
             raise ValueError("its number of lanes is none")
-        kernels, at = [], _HEAD.size
+        kernels, offset = [], _HEAD.size
         for _ in range(count):
-            kernel, at = _kernel(data, at)
+            kernel, offset = _kernel(data, offset)
             kernels.append(kernel)
         layout = CodeLayout(lanes, _EFFORTS[effort], tuple(kernels))
-        if not kernels or at != len(data):
+        if not kernels or offset != len(data):
             raise ValueError("it has no kernels, or bytes behind them")
     except (ValueError, IndexError, StructError) as error:  # UnicodeDecodeError is a ValueError
         raise MalformedWire(f"not the layout of an object: {error}", fix=_FIX) from None
     return layout
 
 
-def _kernel(data: bytes, at: int) -> tuple[KernelLayout, int]:
+def _kernel(data: bytes, offset: int) -> tuple[KernelLayout, int]:
     """Returns the kernel at an offset, and the offset behind it."""
-    scratch, is_bounded, bounded, length, tag_count, capture_count = _KERNEL.unpack_from(data, at)
-    at += _KERNEL.size
-    entry = data[at : at + length].decode("utf-8", "surrogatepass")
-    at += length
+    scratch, is_bounded, bounded, length, tag_count, capture_count = _KERNEL.unpack_from(data, offset)
+    offset += _KERNEL.size
+    entry = data[offset : offset + length].decode("utf-8", "surrogatepass")
+    offset += length
     if not entry or scratch > _SCRATCH_MAX:
         raise ValueError("its name is empty, or its scratch memory too large")
     if is_bounded > 1 or (bounded and not is_bounded):
         raise ValueError("a bound is neither there nor absent")
     tags, captures = [], []
     for _ in range(tag_count):
-        (length,) = _LENGTH.unpack_from(data, at)
-        at += _LENGTH.size + length
-        tags.append(data[at - length : at].decode("utf-8", "surrogatepass"))
+        (length,) = _LENGTH.unpack_from(data, offset)
+        offset += _LENGTH.size + length
+        tags.append(data[offset - length : offset].decode("utf-8", "surrogatepass"))
     for _ in range(capture_count):
-        lanes, is_most, most, slot_count = _CAPTURE.unpack_from(data, at)
-        at += _CAPTURE.size
-        slots = data[at : at + slot_count * _WORD.size]
-        at += slot_count * _WORD.size
-        found = Capture(lanes, tuple(slot for (slot,) in _WORD.iter_unpack(slots)), most if is_most else None)
+        lanes, is_most, most, slot_count = _CAPTURE.unpack_from(data, offset)
+        offset += _CAPTURE.size
+        slots = data[offset : offset + slot_count * _WORD.size]
+        offset += slot_count * _WORD.size
+        capture = Capture(lanes, tuple(slot for (slot,) in _WORD.iter_unpack(slots)), most if is_most else None)
         if is_most > 1 or (most and not is_most):
             raise ValueError("a bound is neither there nor absent")
-        if max(lanes, most, *found.slots) > _SCRATCH_MAX or not (is_most or found.slots):
+        if max(lanes, most, *capture.slots) > _SCRATCH_MAX or not (is_most or capture.slots):
             raise ValueError("what is captured has no bound")
-        captures.append(found)
-    return KernelLayout(entry, scratch, tuple(tags), bounded if is_bounded else None, tuple(captures)), at
+        captures.append(capture)
+    return KernelLayout(entry, scratch, tuple(tags), bounded if is_bounded else None, tuple(captures)), offset
 
 
 def _optional(value: int | None) -> tuple[int, int]:

@@ -22,9 +22,9 @@ from vyre.ports.requests import DispatchRequest, OutputStorage
 from vyre.testing.backend_contract import CASES, Case, Skipped, Subject, check_case, run_case
 from vyre.testing.backend_contract.bench import program_of
 from vyre.testing.backend_contract.catalog import GROUPS
-from vyre.testing.backend_contract.claims import OPERATIONS
 from vyre.testing.backend_contract.foreign import FOREIGN
 from vyre.testing.backend_contract.planning import PLANNING
+from vyre.testing.backend_contract.registration import OPERATIONS
 from vyre.testing.execution import Scheduled, find_scheduled
 from vyre.testing.fakes import registration_of
 from vyre.testing.machine import cuda_machine

@@ -7,11 +7,11 @@ from typing import Annotated, Final
 
 from vyre.domain.ir.accesses import Touch, accesses
 from vyre.domain.ir.buffers import element_of
-from vyre.domain.ir.expr import Atomic, Literal, Var
+from vyre.domain.ir.expr import Atomic, Var
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.operators import AtomicOp
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import Assign, Body, IndirectDispatch, Let, Loop, Stmt, bodies, operands
+from vyre.domain.ir.stmt import Assign, Body, IndirectDispatch, Let, Loop, Stmt, bodies, literal_rounds, operands
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_nodes
 from vyre.domain.record import U64_MAX, IntRange, record
@@ -84,13 +84,5 @@ def _statements(body: Body) -> Iterator[tuple[Stmt, int]]:
         statements, times = stack.pop()
         for stmt in statements:
             yield stmt, times
-            inside = min(times * _rounds(stmt), U64_MAX) if isinstance(stmt, Loop) else times
+            inside = min(times * (literal_rounds(stmt) or 1), U64_MAX) if isinstance(stmt, Loop) else times
             stack += ((nested, inside) for nested in bodies(stmt))
-
-
-def _rounds(loop: Loop) -> int:
-    """Returns the rounds of a loop with literal bounds; 1 for other loops, and for those that never run."""
-    start, stop, step = loop.start, loop.stop, loop.step
-    if not (isinstance(start, Literal) and isinstance(stop, Literal) and isinstance(step, Literal)) or not step.value:
-        return 1
-    return max(-int((start.value - stop.value) // step.value), 1)

@@ -128,7 +128,7 @@ class _PrivateWalk:
         end = self._body(stmt.body, stored, rounds)
         self._loops.pop()
         last = rounds.continues if end is None else _both(rounds.continues, end)
-        if not _runs(stmt):
+        if not ir.literal_rounds(stmt):
             last = stored
         elif last is not None:
             for fill in self._resolved(stmt, rounds.fills):
@@ -213,14 +213,6 @@ def _repeated(elements: _Stored, distance: int, number: int) -> _Stored:
         elements |= elements << distance * more
         copies += more
     return elements
-
-
-def _runs(stmt: ir.Loop) -> bool:
-    """Returns whether the bounds of a loop are literals with at least one round between them."""
-    start, stop, step = stmt.start, stmt.stop, stmt.step
-    if not (isinstance(start, ir.Literal) and isinstance(stop, ir.Literal) and isinstance(step, ir.Literal)):
-        return False
-    return start.value < stop.value if step.value > 0 else step.value < 0 and start.value > stop.value
 
 
 _Range: TypeAlias = tuple[int, int]

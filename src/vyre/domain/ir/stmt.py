@@ -270,6 +270,14 @@ def walk_statements(body: Body) -> Iterator[Stmt]:
                 stack.extend(reversed(nested))
 
 
+def literal_rounds(loop: Loop) -> int | None:
+    """Returns the rounds that the bounds of a loop make; None unless they are literals, and the step is not 0."""
+    start, stop, step = loop.start, loop.stop, loop.step
+    if not (isinstance(start, Literal) and isinstance(stop, Literal) and isinstance(step, Literal) and step.value):
+        return None
+    return max(-int((start.value - stop.value) // step.value), 0)
+
+
 def own_size(stmt: Stmt) -> int:
     """Returns the number of nodes that a statement adds besides its operands and the statements in its bodies.
 

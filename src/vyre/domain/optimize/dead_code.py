@@ -117,7 +117,7 @@ class _Reach:
         return default.ends and all(arm.ends for arm in arms)
 
     def _loop(self, stmt: ir.Loop, out: list[ir.Stmt]) -> None:
-        if _never_runs(stmt):
+        if ir.literal_rounds(stmt) == 0:
             self._counts["decided"] += 1
             return
         body = self.body(stmt.body).body
@@ -125,14 +125,6 @@ class _Reach:
             body = body[:-1]
             self._counts["unreachable"] += 1
         out.append(with_body(stmt, body))
-
-
-def _never_runs(stmt: ir.Loop) -> bool:
-    """Returns whether literal bounds leave a loop without a round."""
-    start, stop, step = stmt.start, stmt.stop, stmt.step
-    if type(start) is not ir.Literal or type(stop) is not ir.Literal or type(step) is not ir.Literal:
-        return False
-    return start.value <= stop.value if step.value < 0 else start.value >= stop.value
 
 
 def remove_dead_code(program: Program, counts: Counts) -> Program:

@@ -22,14 +22,6 @@ _NEVER: Final = 1 << 30
 _UNWRITTEN: Final = frozenset({Access.READ_ONLY, Access.UNIFORM})
 
 
-def _surely_runs(loop: ir.Loop) -> bool:
-    """Tells whether the bounds are literals that make at least one round."""
-    start, stop, step = loop.start, loop.stop, loop.step
-    if type(start) is not ir.Literal or type(stop) is not ir.Literal or type(step) is not ir.Literal:
-        return False
-    return (int(stop.value) - int(start.value)) * int(step.value) > 0
-
-
 class _OpenLoop:
     """A loop that is being walked: what is computed before it, and whether the current point is reached for sure."""
 
@@ -182,7 +174,7 @@ class _Hoisting(Rewriter):
 
     def visit_loop(self, stmt: ir.Loop) -> None:
         is_fixed = id(stmt) in self._fixed
-        self._loops.append(_OpenLoop(_surely_runs(stmt)))
+        self._loops.append(_OpenLoop(bool(ir.literal_rounds(stmt))))
         depth = len(self._loops)
         self._levels[stmt.var] = depth
         if is_fixed:

@@ -7,23 +7,19 @@ from typing import Final
 from vyre.testing.backend_contract.asynchronous import ASYNCHRONOUS
 from vyre.testing.backend_contract.atomics import ATOMICS
 from vyre.testing.backend_contract.case import Case
-from vyre.testing.backend_contract.claims import CLAIMS
 from vyre.testing.backend_contract.compiler import COMPILER
-from vyre.testing.backend_contract.config import CONFIG
-from vyre.testing.backend_contract.elements import ELEMENTS, PRIVATE
+from vyre.testing.backend_contract.elements import ELEMENTS, INDICES, PRIVATE
 from vyre.testing.backend_contract.flow import FLOW, TRAPS
 from vyre.testing.backend_contract.foreign import FOREIGN, VIEWS
-from vyre.testing.backend_contract.geometry import GEOMETRY
+from vyre.testing.backend_contract.geometry import CONFIG, GEOMETRY
 from vyre.testing.backend_contract.host_data import INPUTS, OUTPUTS
-from vyre.testing.backend_contract.indices import INDICES
 from vyre.testing.backend_contract.lifecycle import LIFECYCLE, METRICS, THREADS
 from vyre.testing.backend_contract.memory import GATHERING, MEMORY
-from vyre.testing.backend_contract.narrow_values import NARROW
-from vyre.testing.backend_contract.operators import OPERATORS
+from vyre.testing.backend_contract.operators import NARROW, OPERATORS
 from vyre.testing.backend_contract.parallel import GRID_LOOPS, PARALLEL
 from vyre.testing.backend_contract.persistent import KEPT_STEPS, PERSISTENT
 from vyre.testing.backend_contract.planning import COSTS, PLANNING, PREPARED
-from vyre.testing.backend_contract.registration import PROFILE, REGISTRATION
+from vyre.testing.backend_contract.registration import CLAIMS, PROFILE, REGISTRATION
 from vyre.testing.backend_contract.resident import BINDER, RESIDENT
 from vyre.testing.backend_contract.rounds import ROUNDS, TILES
 

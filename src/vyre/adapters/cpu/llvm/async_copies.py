@@ -12,9 +12,8 @@ from functools import reduce
 from typing import Final
 
 from vyre.adapters.cpu.llvm.blocks import branch, for_each_lane, intrinsic
-from vyre.adapters.cpu.llvm.captures import Capture
+from vyre.adapters.cpu.llvm.captures import Capture, Copy, Moment, PerVector, Tag
 from vyre.adapters.cpu.llvm.context import CAPTURES, Kernel
-from vyre.adapters.cpu.llvm.copies import Copy, Moment, PerVector, Tag
 from vyre.adapters.cpu.llvm.values import SCALAR, Value
 from vyre.domain.analysis.copy_spans import copy_spans
 from vyre.domain.ir.accesses import Touch

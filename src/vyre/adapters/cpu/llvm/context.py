@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Final, Protocol
 
-from vyre.adapters.cpu.llvm.captures import Capture
-from vyre.adapters.cpu.llvm.copies import PerVector, Tag
+from vyre.adapters.cpu.llvm.captures import Capture, PerVector, Tag
 from vyre.adapters.cpu.llvm.group_ids import GroupIds
 from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.adapters.cpu.llvm.places import Places

@@ -11,7 +11,7 @@ from vyre.adapters.cpu.pool import layout as at
 from vyre.adapters.cpu.pool.commands import CommandList
 from vyre.adapters.cpu.runtime.addresses import writable_address
 from vyre.adapters.cpu.runtime.device import CpuDevice
-from vyre.adapters.cpu.runtime.slot import run_failed
+from vyre.adapters.cpu.runtime.launch import run_failed
 from vyre.adapters.forks import process_lock, refuse_within
 from vyre.adapters.host.memory import HostBuffer
 from vyre.domain.errors import InvalidResource

@@ -206,17 +206,13 @@ class CpuKeptSteps(Unique):
             _add(self._counts, ring.counts)
 
     def _error(self, part: _Part) -> Exception:
-        status, counters = self._status, self._device.counters
+        status = self._status
         read = read_status(status[:])
         assert read is not None
         if read.outcome is Outcome.OUT_OF_MEMORY:
             return DeviceOutOfMemory(requested=part.table.commands.scratch_bytes)
-        if read.outcome is Outcome.TRAPPED:
-            counters.traps += 1
-        elif read.reason is StopReason.TIMEOUT:
-            counters.timeouts += 1
         owner = part.prepared[status[_ROW] % len(part.prepared)].all_owners[read.kernel]
-        return ended_error(self._device.backend, owner, read.outcome, read.reason, read.lane, read.address, read.tag)
+        return ended_error(self._device, owner, read.outcome, read.reason, read.lane, read.address, read.tag)
 
 
 class CpuPersistentSteps:

@@ -58,21 +58,6 @@ class KernelModule:
     that it runs.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_cache",
-        "_decided",
-        "_due",
-        "_light_ns",
-        "_pending",
-        "_source",
-        "launches",
-        "loaded",
-        "nodes",
-        "options",
-        "spent_ns",
-    )
-
     def __init__(
         self,
         cache: KernelCache,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from vyre.adapters.cpu.pool.job import Job
+    from vyre.adapters.cpu.runtime.device import CpuDevice
     from vyre.domain.launch import Launch
 
 FRAME_HEAD: Final = 6
@@ -49,19 +50,6 @@ class StepFrame:
     ``plan`` is the order of the kernels of a program with grid loops, whose hidden buffer the frame holds.
     ``grid_counts`` is the position of the buffer that says how many workgroups run; None without one.
     """
-
-    __slots__ = (
-        "_control",
-        "_counted",
-        "_counts",
-        "_layout",
-        "_plan",
-        "_used_address",
-        "_words",
-        "address",
-        "used",
-        "words",
-    )
 
     def __init__(
         self, launch: Launch, step_budget: int | None, plan: KernelPlan | None = None, grid_counts: int | None = None
@@ -150,23 +138,37 @@ class Owner(NamedTuple):
     timeout_s: float | None
 
 
-def run_error(backend: BackendId, job: Job, outcome: Outcome, owners: Sequence[Owner]) -> BackendError:
-    """Returns the error of a run that did not complete.  ``owners`` has an entry for each command of the job,
-    as ``pool.commands.flat`` lists them."""
-    owner = owners[job.last] if owners else None
-    if owner is None:
-        return _stopped(backend, job.stop_reason, None)
-    trap = job.trap
-    lane, address, tag = trap or (0, 0, 0)
+def run_failed(device: CpuDevice, job: Job, outcome: Outcome, owners: Sequence[Owner]) -> BackendError:
+    """Returns the error of a run that did not complete, after counting it.
+
+    ``owners`` has an entry for each command of the job, as ``pool.commands.flat`` lists them, or none at all.
+    """
+    lane, address, tag = job.trap or (0, 0, 0)
     if outcome is Outcome.OVER_BUDGET:
         lane = job.budget_lane or 0
-    return ended_error(backend, owner, outcome, job.stop_reason, lane, address, tag)
+    owner = owners[job.last] if owners else None
+    return ended_error(device, owner, outcome, job.stop_reason, lane, address, tag)
 
 
 def ended_error(
-    backend: BackendId, owner: Owner, outcome: Outcome, reason: StopReason | None, lane: int, address: int, tag: int
+    device: CpuDevice,
+    owner: Owner | None,
+    outcome: Outcome,
+    reason: StopReason | None,
+    lane: int,
+    address: int,
+    tag: int,
 ) -> BackendError:
-    """Returns the error of work that did not complete.  ``lane`` is that of the trap or of the exceeded budget."""
+    """Returns the error of work that did not complete, after counting it.
+
+    ``lane`` is that of the trap or of the exceeded budget.
+    """
+    if outcome is Outcome.TRAPPED:
+        device.counters.traps += 1
+    elif reason is StopReason.TIMEOUT:
+        device.counters.timeouts += 1
+    if owner is None:
+        return _stopped(device.backend, reason, None)
     match outcome:
         case Outcome.TRAPPED:
             assert owner.kernel is not None
@@ -175,7 +177,7 @@ def ended_error(
         case Outcome.OVER_BUDGET:
             error = StepBudgetExceeded(budget=owner.step_budget or 0, global_id=global_id(lane, owner.launch))
         case _:
-            return _stopped(backend, reason, owner)
+            return _stopped(device.backend, reason, owner)
     segments = len(owner.module.loaded.kernels)
     if segments > 1 and owner.kernel is not None:
         error.add_note(f"segment {owner.kernel + 1} of {segments}, cut at grid barriers")

@@ -18,9 +18,9 @@ from vyre.adapters.callbacks import call_back, is_calling_back
 from vyre.adapters.cpu.pool.commands import CommandList, Fill
 from vyre.adapters.cpu.pool.layout import Outcome
 from vyre.adapters.cpu.runtime.device import CpuDevice
-from vyre.adapters.cpu.runtime.launch import StepFrame
+from vyre.adapters.cpu.runtime.launch import StepFrame, run_failed
 from vyre.adapters.cpu.runtime.pipeline import CpuExecutor, CpuPipeline, Shape
-from vyre.adapters.cpu.runtime.slot import owners_of, run_failed
+from vyre.adapters.cpu.runtime.slot import owners_of
 from vyre.adapters.forks import process_lock
 from vyre.adapters.host.memory import ALIGNMENT, allocate_aligned
 from vyre.domain.dispatch import DispatchTiming

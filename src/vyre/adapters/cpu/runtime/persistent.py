@@ -487,7 +487,7 @@ class CpuEngine(Unique):
                 self._learn()
 
     def _error(self, status: RowStatus) -> BackendError:
-        config, counters = self._pipeline.config, self._device.counters
+        config = self._pipeline.config
         if status.outcome is Outcome.OUT_OF_MEMORY:
             return DeviceOutOfMemory(requested=self._code(self._loaded).scratch_bytes)
         title = self._pipeline.spec(self._launch).title
@@ -496,16 +496,10 @@ class CpuEngine(Unique):
                 f"a job of `{title}` was stopped because its persistent engine was closed",
                 fix="collect results before the engine is closed.",
             )
-        if status.outcome is Outcome.TRAPPED:
-            counters.traps += 1
-        elif status.reason is StopReason.TIMEOUT:
-            counters.timeouts += 1
         owner = Owner(
             self._pipeline.id, title, self._module, self._launch, status.kernel, config.step_budget, config.timeout_s
         )
-        return ended_error(
-            self._device.backend, owner, status.outcome, status.reason, status.lane, status.address, status.tag
-        )
+        return ended_error(self._device, owner, status.outcome, status.reason, status.lane, status.address, status.tag)
 
     def _await(self, ticket: int, timeout: float | None, batch: _Batch | None) -> None:
         """Waits until a job has ended, in slices, so that handlers of signals run.  Raises ``TimeoutError``."""

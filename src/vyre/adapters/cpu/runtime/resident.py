@@ -19,11 +19,11 @@ from vyre.adapters.cpu.pool.commands import Command, CommandList, Fill, Repeat, 
 from vyre.adapters.cpu.runtime.addresses import AddressReader
 from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.kernels import LoadedKernels
-from vyre.adapters.cpu.runtime.launch import Owner, StepFrame
+from vyre.adapters.cpu.runtime.launch import Owner, StepFrame, run_failed
 from vyre.adapters.cpu.runtime.memory_pool import MemoryPool
 from vyre.adapters.cpu.runtime.pipeline import Choice, CpuExecutor, CpuPipeline, Shape
 from vyre.adapters.cpu.runtime.shapes import runs_here
-from vyre.adapters.cpu.runtime.slot import owners_of, run_failed
+from vyre.adapters.cpu.runtime.slot import owners_of
 from vyre.adapters.host.memory import HostBuffer, HostMemory, allocate_aligned, arrays_of, counted_buffers, turn_of
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import InvalidResource
@@ -499,23 +499,6 @@ class BoundStep:
     """
 
     active: bool = False  # as ``Expiring``: the job keeps its memory
-    __slots__ = (
-        "__weakref__",
-        "_address",
-        "_counters",
-        "_device",
-        "_dropped",
-        "_ended",
-        "_enter",
-        "_every",
-        "_idle",
-        "_job",
-        "_left",
-        "_prepared",
-        "_short",
-        "_step",
-        "_turn",
-    )
 
     def __init__(
         self,

@@ -13,11 +13,11 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from vyre.adapters.cpu.pool.commands import Command, CommandList, Copy, Fill
-from vyre.adapters.cpu.pool.layout import COMMAND_WORDS, Outcome, StopReason
+from vyre.adapters.cpu.pool.layout import COMMAND_WORDS
 from vyre.adapters.cpu.runtime.addresses import AddressReader, writable_address
 from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.kernels import KernelModule, LoadedKernels
-from vyre.adapters.cpu.runtime.launch import Owner, Placement, StepFrame, run_error
+from vyre.adapters.cpu.runtime.launch import Owner, Placement, StepFrame, run_failed
 from vyre.adapters.host.memory import allocate_aligned, array_type
 from vyre.adapters.kernel_plan import KernelPlan, command_kernels
 from vyre.adapters.replay_decision import ReplayDecision, ReplayPlanner, Verdict, Work
@@ -76,36 +76,6 @@ class _Place(NamedTuple):
 
 class Slot:
     """Runs one dispatch at a time, on the calling thread if it is ``short``."""
-
-    __slots__ = (
-        "_array",
-        "_constants",
-        "_decision",
-        "_device",
-        "_flat",
-        "_frame",
-        "_is_apart",
-        "_keep",
-        "_kernels",
-        "_list",
-        "_now_ns",
-        "_numbers",
-        "_owners",
-        "_parts",
-        "_prefix",
-        "_read",
-        "_read_only",
-        "_singles",
-        "_spec",
-        "_written",
-        "launched",
-        "loaded",
-        "module",
-        "native_ns",
-        "placement",
-        "short",
-        "submit_ns",
-    )
 
     def __init__(
         self,
@@ -316,12 +286,3 @@ def owners_of(spec: SlotSpec, module: KernelModule, moves: int, kernels: int) ->
         Owner(spec.id, spec.title, module, spec.launch, number, spec.step_budget, spec.timeout_s)
         for number in (*repeat(None, moves), *numbers)
     )
-
-
-def run_failed(device: CpuDevice, job: Job, outcome: Outcome, owners: Sequence[Owner]) -> Exception:
-    """Returns the error of a run, after counting it."""
-    if outcome is Outcome.TRAPPED:
-        device.counters.traps += 1
-    elif job.stop_reason is StopReason.TIMEOUT:
-        device.counters.timeouts += 1
-    return run_error(device.backend, job, outcome, owners)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from vyre.domain.dialects.laws.groups import laws
-from vyre.domain.dialects.laws.law import Law
+from vyre.domain.dialects.laws.law import Law, laws
 from vyre.domain.ir.operators import ANY_TYPE, FLOATS, INTEGERS, NUMBERS, SIGNED, UNSIGNED
 from vyre.domain.ir.types import ScalarType
 

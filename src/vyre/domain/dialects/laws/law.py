@@ -1,10 +1,10 @@
-"""``Law``: an equation between two expressions, written once for all types on which it holds."""
+"""``Law``: an equation between two expressions, written once for all types on which it holds; and tables of laws."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
@@ -354,3 +354,28 @@ def _number(word: str, dtype: ScalarType, tokens: Tokens, position: int) -> str:
     if is_float:
         return literal_text(dtype, float_bits(dtype, digits))
     return literal_text(dtype, int(digits, 0) & ((1 << dtype.bits) - 1))
+
+
+ScalarTypes = frozenset[ScalarType]
+
+
+def laws(types: ScalarTypes, rows: str, *, holes: Mapping[str, HoleType] | None = None) -> Iterator[Law]:
+    """Yields the laws of a table, one a line: ``name: before = after`` or ``name: before <=> after``, and perhaps
+    ``if condition``.
+
+    ``=`` stands between sides that are rewritten from left to right only, ``<=>`` between those for which both ways
+    may be of use.  ``holes`` are the types of holes that are not of the law's type, where they occur.
+    """
+    for row in filter(None, map(str.strip, rows.splitlines())):
+        name, _, rest = row.partition(": ")
+        sides, _, condition = rest.partition(" if ")
+        before, sign, after = sides.partition(" <=> ")
+        if not sign:
+            before, _, after = sides.partition(" = ")
+        words = set(_words(before))
+        used = {hole: dtype for hole, dtype in (holes or {}).items() if hole in words}
+        yield Law(name, before, after, types, used, condition or None, bool(sign))
+
+
+def _words(text: str) -> list[str]:
+    return "".join(c if c.isalnum() or c == "_" else " " for c in text).split()

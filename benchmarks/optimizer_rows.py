@@ -23,7 +23,7 @@ from vyre.adapters.cpu.native.compilation import Effort, compile_object
 from vyre.adapters.cpu.native.features import host
 from vyre.adapters.cpu.registration import cpu_catalog
 from vyre.adapters.cpu.runtime.options import CpuOptions
-from vyre.adapters.cuda.assembler import assemble, assemblers, find_tools
+from vyre.adapters.cuda.code_tools import assemble, assemblers, find_tools
 from vyre.adapters.cuda.ptx.emit import emit as emit_ptx
 from vyre.domain.ir.expr import Binary, Cast, IdKind, LaunchId, Literal, Load, Var
 from vyre.domain.ir.node_facts import node_facts

@@ -15,7 +15,7 @@ from support.cuda import stub as cuda_stub
 from support.cuda.driver_record import NEVER, UNDEFINED, read_record, write_record
 from vyre.adapters.cuda.driver import RealDriver
 from vyre.adapters.cuda.machine.driver import MachineDriver
-from vyre.adapters.cuda.machine.machine_options import MachineOptions
+from vyre.adapters.cuda.machine.options import MachineOptions
 from vyre.adapters.cuda.machine.presets import PRESETS
 from vyre.adapters.cuda.machine.streams import StreamSchedule
 from vyre.adapters.cuda.seam import CudaCallError

@@ -15,7 +15,7 @@ import pytest
 from support.cuda.ptxas import TARGETS, GateReport, assemble_all
 from support.profiles import SOAK
 from support.widened_programs import widened_cases
-from vyre.adapters.cuda.assembler import Assembler, assemblers
+from vyre.adapters.cuda.code_tools import Assembler, assemblers
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.kernel import EmittedModule
 from vyre.adapters.cuda.ptx.options import EmitOptions

@@ -9,7 +9,7 @@ import pytest
 
 from support.disk_cache import Disk, Killed
 from support.launch_costs import SOURCE, launch_costs
-from vyre.adapters.disk.cost_store import DiskCostStore
+from vyre.adapters.disk.measurement_stores import DiskCostStore
 from vyre.domain.errors import UnreadableFile
 from vyre.domain.launch_costs import LaunchCosts
 

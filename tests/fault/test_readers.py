@@ -27,7 +27,7 @@ from support.limits import LIMIT_S
 from support.llvm import NEEDS_LLVM
 from support.readers import READERS, Reader
 from support.small_programs import saxpy_program
-from vyre.adapters.cuda.jit_cache import SIZE, jit_cache_settings
+from vyre.adapters.cuda.drivers import SIZE, jit_cache_settings
 from vyre.adapters.cuda.machine import libraries
 from vyre.adapters.cuda.machine.memory import DeviceMemory
 from vyre.adapters.cuda.machine.presets import H200

@@ -62,7 +62,7 @@ def small_driver(backend: str) -> CudaDriver | None:
     if backend != ids.MACHINE:
         return None
     from vyre.adapters.cuda.machine.driver import MachineDriver
-    from vyre.adapters.cuda.machine.machine_options import MachineOptions
+    from vyre.adapters.cuda.machine.options import MachineOptions
     from vyre.adapters.cuda.machine.presets import H200, TINY
 
     return MachineDriver(MachineOptions(preset=replace(TINY, max_grid=H200.max_grid)))
@@ -103,7 +103,7 @@ class Workbench:
         self._owned: list[DeviceAddress] = []
 
     def __enter__(self) -> Workbench:
-        self.device.open()
+        self.device.prepare()
         self.device.enter()
         self.stream: Stream = self.driver.stream_create()
         self._pool = self.driver.pool_create(self.device.options.ordinal)

@@ -21,8 +21,7 @@ from support.programs import Case, Order
 from support.running import Failure, Outcome, Outputs, oracle
 from vyre.adapters.cuda.ids import MACHINE as CUDA_MACHINE
 from vyre.adapters.cuda.machine.driver import MachineDriver
-from vyre.adapters.cuda.machine.machine_options import MachineOptions
-from vyre.adapters.cuda.machine.options import RunOptions, Schedule
+from vyre.adapters.cuda.machine.options import MachineOptions, RunOptions, Schedule
 from vyre.adapters.cuda.ptx import mailbox
 from vyre.adapters.cuda.ptx.facts import Facts
 from vyre.adapters.cuda.runtime.backend import make_backend

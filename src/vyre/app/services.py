@@ -76,14 +76,14 @@ def tuning_store(place: Place) -> TuningStore | None:
 
 def cost_store(place: Place) -> CostStore | None:
     """Returns the store of launch costs; None for a disabled cache."""
-    from vyre.adapters.disk.cost_store import DiskCostStore
+    from vyre.adapters.disk.measurement_stores import DiskCostStore
 
     return place.opened(DiskCostStore)
 
 
 def wave_time_store(place: Place) -> WaveTimeStore | None:
     """Returns the store of times of waves; None for a disabled cache."""
-    from vyre.adapters.disk.wave_time_store import DiskWaveTimeStore
+    from vyre.adapters.disk.measurement_stores import DiskWaveTimeStore
 
     return place.opened(DiskWaveTimeStore)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vyre.adapters.cuda.machine.journal import (
         CallRecord as CallRecord, Violation as Violation, ViolationKind as ViolationKind,
     )
-    from vyre.adapters.cuda.machine.machine_options import MachineOptions as MachineOptions
+    from vyre.adapters.cuda.machine.options import MachineOptions as MachineOptions
     from vyre.adapters.cuda.machine.presets import DevicePreset as DevicePreset, Speed as Speed
     from vyre.adapters.cuda.machine.streams import StreamSchedule as StreamSchedule
     from vyre.adapters.cuda.runtime.waiting import WaitingClock as WaitingClock

@@ -11,8 +11,8 @@ from gpu_runs.workbench import Workbench
 from support.cuda.ptxas import joined
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.kernel import EmittedModule
+from vyre.adapters.cuda.runtime.executor import launch_limits
 from vyre.adapters.cuda.runtime.loaded import LoadedKernel, LoadedModule
-from vyre.adapters.cuda.runtime.pipeline import launch_limits
 from vyre.adapters.cuda.seam import CudaCallError, JitOptions
 from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import DEFAULT_CONFIG

@@ -139,7 +139,7 @@ def _machine_with_a_long_kernel() -> CudaDriver:
     """Emulated kernels are over as soon as somebody looks; here the second launch takes its time."""
     from vyre.adapters.cuda.machine.driver import MachineDriver
     from vyre.adapters.cuda.machine.fault_plan import FaultPlan, SlowKernel
-    from vyre.adapters.cuda.machine.machine_options import MachineOptions
+    from vyre.adapters.cuda.machine.options import MachineOptions
 
     return MachineDriver(MachineOptions(faults=FaultPlan(slow=(SlowKernel(nth=2, seconds=_LONG_S),))))
 

@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from vyre.adapters.cuda.assembler import Assembler, AssemblyFailed
-from vyre.adapters.cuda.assembler import assemble as run_assembler
+from vyre.adapters.cuda.code_tools import Assembler, AssemblyFailed
+from vyre.adapters.cuda.code_tools import assemble as run_assembler
 from vyre.adapters.cuda.ptx.kernel import EmittedModule
 
 TARGETS: Final = (75, 80, 86, 89, 90, 100, 120)

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from driver_contract.rig import DriverRig, code_of, make_rig
 from vyre.adapters.cuda.machine.driver import MachineDriver
-from vyre.adapters.cuda.machine.machine_options import MachineOptions
+from vyre.adapters.cuda.machine.options import MachineOptions
 
 __all__ = ["Rig", "code_of", "rig"]
 

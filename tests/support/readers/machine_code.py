@@ -25,9 +25,9 @@ from vyre.adapters.cpu.native.elf import exported_names, link_image, load_image
 from vyre.adapters.cpu.native.linked_form import UnusableObject, encode_linked, load_linked
 from vyre.adapters.cpu.runtime import stored_form
 from vyre.adapters.cuda.machine import libraries
-from vyre.adapters.cuda.machine.machine_options import MachineOptions
 from vyre.adapters.cuda.machine.memory import DeviceMemory
 from vyre.adapters.cuda.machine.module import load_module
+from vyre.adapters.cuda.machine.options import MachineOptions
 from vyre.adapters.cuda.machine.presets import PRESETS
 from vyre.adapters.cuda.machine.status import Status
 from vyre.adapters.cuda.ptx import module_form

@@ -19,7 +19,7 @@ from support.fuzzing.mutations import mixed, of_bytes, of_json, of_tokens
 from support.readers.registry import TESTS, Reader, reader, scratch
 from support.small_programs import saxpy_program
 from vyre.adapters.cpu.pool.options import options_from as pool_options_from
-from vyre.adapters.cuda.jit_cache import jit_cache_settings
+from vyre.adapters.cuda.drivers import jit_cache_settings
 from vyre.adapters.cuda.runtime.interop import read_foreign
 from vyre.adapters.cuda.runtime.options import options_from as cuda_options_from
 from vyre.adapters.disk.configuration import cache_settings

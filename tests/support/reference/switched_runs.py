@@ -25,8 +25,7 @@ from support.programs import Case, Order
 from support.running import Failure, Outcome, Outputs
 from vyre.adapters.cuda import ids
 from vyre.adapters.cuda.machine.driver import MachineDriver
-from vyre.adapters.cuda.machine.machine_options import MachineOptions
-from vyre.adapters.cuda.machine.options import RunOptions
+from vyre.adapters.cuda.machine.options import MachineOptions, RunOptions
 from vyre.adapters.cuda.machine.streams import StreamSchedule
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.kernel import EmittedModule

@@ -151,7 +151,7 @@ def test_the_first_backend_of_a_target_emits_for_it() -> None:
 def test_no_target_is_the_default_of_each_backend_that_compiles_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vyre.adapters.cuda.assembler.find_tools", lambda _: ())
+    monkeypatch.setattr("vyre.adapters.cuda.code_tools.find_tools", lambda _: ())
     written = vyre.build_bundle(saxpy_program(), tmp_path / "a.vyrz")
     assert written.members[0] == "sm_75.ptx" and written.members[1].startswith("cpu-")
     monkeypatch.setattr("vyre.adapters.cpu.aot.emitters.llvm_version", lambda: None)

@@ -20,8 +20,7 @@ from support.small_programs import square_program
 from vyre import Session, Step
 from vyre.adapters.cpu.registration import cpu_catalog
 from vyre.adapters.cpu.runtime.options import CpuOptions
-from vyre.adapters.disk.cost_store import DiskCostStore, costs_of_file
-from vyre.adapters.disk.source_files import name_of
+from vyre.adapters.disk.measurement_stores import DiskCostStore, costs_of_file, name_of
 from vyre.app.calibration.experiments import LINES, Line, take_samples
 from vyre.app.calibration.observed import MOST_KERNELS, MOST_TELLING, merged_kernels, most_telling
 from vyre.app.calibration.service import CalibrationService, KnownCosts

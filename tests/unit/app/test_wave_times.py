@@ -13,7 +13,7 @@ import pytest
 
 import vyre
 from vyre import ProgramBuilder, Session, Step, f32
-from vyre.adapters.disk.wave_time_store import DIRECTORY, DiskWaveTimeStore
+from vyre.adapters.disk.measurement_stores import WAVES_DIRECTORY, DiskWaveTimeStore
 from vyre.app.sequences.joining import stage_of
 from vyre.app.sequences.wave_plans import WaveChoice
 from vyre.app.sequences.wave_times import KnownWaveTimes
@@ -115,7 +115,7 @@ def make_a_directory(file: Path) -> None:
 @pytest.mark.parametrize("spoil", [damage, make_a_directory])
 def test_a_table_that_cannot_be_read_costs_its_times_alone(spoil: Callable[[Path], None], tmp_path: Path) -> None:
     known(tmp_path).learn(KEYS[0], WaveTime(3, 4))
-    (file,) = (tmp_path / DIRECTORY).iterdir()
+    (file,) = (tmp_path / WAVES_DIRECTORY).iterdir()
     spoil(file)
     heard = Heard()
     times = known(tmp_path, heard)
@@ -138,7 +138,7 @@ def test_a_table_of_another_device_is_refused(tmp_path: Path) -> None:
     store = DiskWaveTimeStore(str(tmp_path))
     store.save(WaveTimes(SOURCE, {"a": WaveTime(1, 2)}))
     store.save(WaveTimes(OTHER, {"a": WaveTime(3, 4)}))
-    own, others = sorted((tmp_path / DIRECTORY).iterdir(), key=lambda file: OTHER.device in file.read_text())
+    own, others = sorted((tmp_path / WAVES_DIRECTORY).iterdir(), key=lambda file: OTHER.device in file.read_text())
     own.write_bytes(others.read_bytes())
     with pytest.raises(ForeignCosts):
         store.load(SOURCE)

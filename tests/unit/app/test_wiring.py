@@ -213,10 +213,10 @@ CASES: Final = {
         tuned, "tune square.vyre --in x=1,2,3 --budget 0.000001 --sizes-only",
     ),
     "cost_store": Case(
-        EmptyStore, ("vyre.adapters.disk.cost_store.DiskCostStore",), calibrated, "calibrate --rounds 5"
+        EmptyStore, ("vyre.adapters.disk.measurement_stores.DiskCostStore",), calibrated, "calibrate --rounds 5"
     ),
     "wave_time_store": Case(
-        EmptyStore, ("vyre.adapters.disk.wave_time_store.DiskWaveTimeStore",),
+        EmptyStore, ("vyre.adapters.disk.measurement_stores.DiskWaveTimeStore",),
         lambda session, folder: choice_of(session), "",
     ),
     "verdict_store": Case(

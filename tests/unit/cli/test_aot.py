@@ -50,7 +50,7 @@ def test_a_bundle_is_written_and_described(program: str, tmp_path: Path, capsys:
 def test_without_an_assembler_the_command_says_so(
     program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vyre.adapters.cuda.assembler.find_tools", lambda _: ())
+    monkeypatch.setattr("vyre.adapters.cuda.code_tools.find_tools", lambda _: ())
     assert main(["aot", program, "--target", "cuda", "-o", str(tmp_path / "b.vyrz")]) == 0
     assert "PTX only: no ptxas was found" in capsys.readouterr().out
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.cuda.timed_device import TimedDevice
-from vyre.adapters.disk.cost_store import costs_of_file
+from vyre.adapters.disk.measurement_stores import costs_of_file
 from vyre.app.cli import main
 from vyre.app.services import USUAL, wired
 from vyre.domain.launch_costs import COSTS

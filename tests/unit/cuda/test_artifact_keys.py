@@ -15,8 +15,7 @@ import pytest
 from support.limits import LIMIT_S
 from support.programs import generate
 from vyre import ProgramBuilder, f32, u32
-from vyre.adapters.cuda.assembler import Assembler
-from vyre.adapters.cuda.code_tools import Ptxas
+from vyre.adapters.cuda.code_tools import Assembler, Ptxas
 from vyre.adapters.cuda.machine.driver import MachineDriver
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.kernel import Assumption

@@ -18,7 +18,7 @@ from vyre.adapters.bundles.files import write_bundle
 from vyre.adapters.bundles.manifest import decode, encode
 from vyre.adapters.cuda.aot.choice import choose, reasons
 from vyre.adapters.cuda.aot.emitters import cuda_emitters
-from vyre.adapters.cuda.assembler import Assembler, assemblers
+from vyre.adapters.cuda.code_tools import Assembler, assemblers
 from vyre.adapters.cuda.drivers import machine_driver
 from vyre.adapters.cuda.ptx.module_form import decode_layout
 from vyre.adapters.cuda.ptx.options import ALL_ON, EmitOptions

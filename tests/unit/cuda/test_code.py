@@ -10,8 +10,7 @@ import pytest
 
 from vyre import ProgramBuilder, u32
 from vyre.adapters.cuda import code_tools, ids
-from vyre.adapters.cuda.assembler import AssemblyFailed
-from vyre.adapters.cuda.code_tools import CodeTool
+from vyre.adapters.cuda.code_tools import AssemblyFailed, CodeTool
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.driver import MachineDriver
 from vyre.adapters.cuda.ptx.emit import emit

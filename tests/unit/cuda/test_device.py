@@ -15,7 +15,7 @@ import pytest
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.driver import MachineDriver
 from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
-from vyre.adapters.cuda.machine.machine_options import MachineOptions
+from vyre.adapters.cuda.machine.options import MachineOptions
 from vyre.adapters.cuda.machine.presets import H200
 from vyre.adapters.cuda.runtime.device import CudaDevice, CudaOptions, DeviceMember, release_all
 from vyre.adapters.cuda.runtime.memory import DeviceMemory
@@ -63,8 +63,8 @@ def test_the_first_use_opens_and_opening_again_does_nothing() -> None:
     device, driver = made()
     with device.calls:
         device.driver.memory_info()
-    device.open()
-    device.open()
+    device.prepare()
+    device.prepare()
     assert driver.calls["primary_retain"] == 1
     device.close()
 
@@ -101,7 +101,7 @@ def test_a_context_of_its_own_is_made_current_every_time() -> None:
 @pytest.mark.parametrize("options", [CudaOptions(), CudaOptions(own_context=True)])
 def test_close_gives_the_context_back_once(options: CudaOptions) -> None:
     device, driver = made(options=options)
-    device.open()
+    device.prepare()
     device.close()
     device.close()
     assert not any(driver.live().values())
@@ -147,7 +147,7 @@ def test_members_are_released_in_reverse_and_all_of_them() -> None:
     log: list[str] = []
     for name in "abc":
         device.add(Member(log, name))
-    device.open()
+    device.prepare()
     device.close()
     assert log[:3] == ["release c", "release b", "release a"]
 
@@ -177,7 +177,7 @@ def test_a_sticky_failure_ends_the_releases() -> None:
 
 def test_what_a_finaliser_discards_is_released_at_the_next_call() -> None:
     device, _ = made()
-    device.open()
+    device.prepare()
     released: list[int] = []
     device.discard(partial(released.append, 1))
     assert released == []
@@ -191,7 +191,7 @@ def test_a_sticky_error_loses_the_device_and_refuses_further_calls() -> None:
     device, driver = made()
     log: list[str] = []
     device.add(Member(log, "m"))
-    device.open()
+    device.prepare()
     error = lose(device, driver)
     assert "CUDA_ERROR_ILLEGAL_ADDRESS (700)" in error.message
     assert "recover()" in error.fix
@@ -206,7 +206,7 @@ def test_a_sticky_error_loses_the_device_and_refuses_further_calls() -> None:
 
 def test_an_ordinary_error_loses_nothing() -> None:
     device, driver = made()
-    device.open()
+    device.prepare()
     driver.inject(FaultPlan(calls=(Fault(code=Result.INVALID_VALUE),)))
     with pytest.raises(DispatchFailed, match=r"native code 1\]"):
         device.flush()
@@ -217,7 +217,7 @@ def test_an_ordinary_error_loses_nothing() -> None:
 
 def test_the_probe_finds_a_loss_that_nobody_has_met() -> None:
     device, driver = made()
-    device.open()
+    device.prepare()
     driver.inject(FaultPlan(calls=(Fault(code=STICKY),)))
     assert device.device_lost()
 
@@ -246,7 +246,7 @@ def test_recovery_opens_a_new_epoch_and_leaves_nothing_behind(options: CudaOptio
 
 def test_recovering_a_sound_device_also_gives_a_new_epoch() -> None:
     device, driver = made()
-    device.open()
+    device.prepare()
     device.recover()
     device.flush()
     assert device.epoch == 1
@@ -256,7 +256,7 @@ def test_recovering_a_sound_device_also_gives_a_new_epoch() -> None:
 
 def test_a_recovery_that_fails_says_so_and_stays_lost() -> None:
     device, driver = made(recoverable=False)
-    device.open()
+    device.prepare()
     lose(device, driver)
     for _ in range(2):
         with pytest.raises(DeviceLost, match="cannot recover"):
@@ -269,7 +269,7 @@ def test_a_recovery_that_fails_says_so_and_stays_lost() -> None:
 def test_a_sticky_error_of_a_thread_without_a_context_loses_the_device_too() -> None:
     """Any of several threads may do the work of the main one; the first call of each makes the context current."""
     device, driver = made(recoverable=False)
-    device.open()
+    device.prepare()
     driver.inject(FaultPlan(calls=(Fault(code=STICKY),)))
     errors: list[BaseException] = []
 
@@ -305,7 +305,7 @@ def test_close_waits_no_longer_than_its_timeout() -> None:
 
     device, driver = made(options=CudaOptions(close_timeout_s=0.01))
     device.add(Busy(name="busy"))
-    device.open()
+    device.prepare()
     with pytest.warns(RuntimeWarning, match=r"still running after 0\.01 s"):
         device.close()
     device.close()
@@ -330,7 +330,7 @@ def test_a_fork_is_refused_clearly_and_calls_nothing(opened: bool) -> None:
     device, driver = made()
     assert device.facts.warp_size == 32
     if opened:
-        device.open()
+        device.prepare()
 
     def refused() -> bool:
         before = sum(driver.calls.values())
@@ -350,7 +350,7 @@ def test_a_fork_is_refused_clearly_and_calls_nothing(opened: bool) -> None:
 
 def test_nothing_is_called_while_the_interpreter_finalises(monkeypatch: pytest.MonkeyPatch) -> None:
     device, driver = made()
-    device.open()
+    device.prepare()
     before = sum(driver.calls.values())
     monkeypatch.setattr(sys, "is_finalizing", lambda: True)
     with pytest.raises(DispatchFailed, match="interpreter exits"):

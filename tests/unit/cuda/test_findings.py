@@ -13,7 +13,7 @@ from vyre.adapters.cuda.machine.faults import FaultKind, access_kind, space_of
 from vyre.adapters.cuda.machine.options import RunOptions
 from vyre.adapters.cuda.ptx.kernel import EmittedKernel, Parameter, ParameterKind
 from vyre.adapters.cuda.ptx.sites import Area, KernelSites, Site
-from vyre.adapters.cuda.runtime.findings import sentence_of
+from vyre.adapters.cuda.runtime.faults import sentence_of
 from vyre.adapters.cuda.runtime.loaded import LoadedKernel, LoadedModule
 from vyre.adapters.cuda.seam import FoundAccess, KernelFacts, KernelFinding
 from vyre.domain.races import LanePlace

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.cuda import stub as cuda_stub
-from vyre.adapters.cuda.jit_cache import LEAST_BYTES, configure_jit_cache
+from vyre.adapters.cuda.drivers import LEAST_BYTES, configure_jit_cache
 
 BYTES = str(LEAST_BYTES)
 

@@ -16,7 +16,7 @@ from support.limits import LIMIT_S
 from vyre import DecisionJournal, DispatchConfig, Program, ProgramBuilder, u32
 from vyre.adapters.cuda import ids
 from vyre.adapters.cuda.machine.driver import MachineDriver
-from vyre.adapters.cuda.machine.machine_options import MachineOptions
+from vyre.adapters.cuda.machine.options import MachineOptions
 from vyre.adapters.cuda.machine.presets import H200, REGISTERS, TINY, DevicePreset
 from vyre.adapters.cuda.ptx.kernel import EmittedKernel
 from vyre.adapters.cuda.registration import CUDA_MACHINE
@@ -48,7 +48,7 @@ class Told(MachineDriver):
 
 def device_of(preset: DevicePreset) -> CudaDevice:
     device = CudaDevice(Told(MachineOptions(preset=preset)), backend=ids.MACHINE)
-    device.open()
+    device.prepare()
     return device
 
 

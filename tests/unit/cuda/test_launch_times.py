@@ -18,7 +18,7 @@ from vyre import CacheConfig, DecisionJournal
 from vyre.adapters.cuda.machine.streams import StreamSchedule
 from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.adapters.cuda.runtime.waiting import WaitingClock
-from vyre.adapters.disk.cost_store import DiskCostStore
+from vyre.adapters.disk.measurement_stores import DiskCostStore
 from vyre.domain.cost_limits import LEAST_SAMPLES
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.ir.builder import ProgramBuilder

@@ -10,7 +10,7 @@ import pytest
 
 from support.cuda.ptxas import TARGETS
 from support.cuda.scenarios import COUNT_DOWN
-from vyre.adapters.cuda.assembler import assemble, newest_assembler
+from vyre.adapters.cuda.code_tools import assemble, newest_assembler
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine import work
 from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan

@@ -11,7 +11,7 @@ import pytest
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.driver import MachineDriver
 from vyre.adapters.cuda.machine.fault_plan import DriverCall, Fault, FaultPlan
-from vyre.adapters.cuda.machine.machine_options import MachineOptions
+from vyre.adapters.cuda.machine.options import MachineOptions
 from vyre.adapters.cuda.machine.presets import H200, DevicePreset
 from vyre.adapters.cuda.runtime.device import MIB, CudaDevice, CudaOptions
 from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quarantine

@@ -13,7 +13,7 @@ import pytest
 from support.cpu.backends import ADD, ENDLESS
 from support.cuda.ptxas import TARGETS, assemble_all
 from support.limits import LIMIT_S
-from vyre.adapters.cuda.assembler import assemblers
+from vyre.adapters.cuda.code_tools import assemblers
 from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
 from vyre.adapters.cuda.machine.presets import H200
 from vyre.adapters.cuda.ptx.emit import emit

@@ -10,7 +10,7 @@ import pytest
 import vyre
 from support.small_programs import square_program
 from vyre.adapters.cuda.runtime.device import CudaOptions
-from vyre.adapters.cuda.runtime.pipeline import SHAPES
+from vyre.adapters.cuda.runtime.executor import SHAPES
 from vyre.app.prediction import PredictionConfig
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidInput

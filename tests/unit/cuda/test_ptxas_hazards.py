@@ -14,7 +14,7 @@ from gpu_runs.check.reduced_ptx import reduced_ptx
 from gpu_runs.check.reproducers import NEVER_EMITTED, REPRODUCERS
 from support.cuda.ptxas import assemble
 from support.sass import listings
-from vyre.adapters.cuda.assembler import Assembler, assemblers, find_tools
+from vyre.adapters.cuda.code_tools import Assembler, assemblers, find_tools
 from vyre.adapters.cuda.decisions.ptx_target import TargetInputs, select_target
 from vyre.adapters.cuda.decisions.ptxas_hazard_table import (
     ALL_FENCES,

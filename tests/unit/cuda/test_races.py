@@ -16,8 +16,7 @@ from support.limits import LIMIT_S
 from vyre import DataRaceError, DispatchConfig, Program, ProgramBuilder, ScalarType, u8, u32, u64
 from vyre.adapters.cuda import ids
 from vyre.adapters.cuda.machine.driver import MachineDriver
-from vyre.adapters.cuda.machine.machine_options import MachineOptions
-from vyre.adapters.cuda.machine.options import RunOptions
+from vyre.adapters.cuda.machine.options import MachineOptions, RunOptions
 from vyre.adapters.cuda.runtime.backend import make_backend
 from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.domain.races import DataRace

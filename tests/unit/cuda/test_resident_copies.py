@@ -13,7 +13,7 @@ import pytest
 from vyre.adapters.cuda import ids
 from vyre.adapters.cuda.machine.driver import MachineDriver
 from vyre.adapters.cuda.machine.fault_plan import FOREVER, FaultPlan, SlowKernel
-from vyre.adapters.cuda.machine.machine_options import MachineOptions
+from vyre.adapters.cuda.machine.options import MachineOptions
 from vyre.adapters.cuda.machine.presets import H200
 from vyre.adapters.cuda.runtime.backend import make_backend
 from vyre.adapters.cuda.runtime.chunks import CHUNK

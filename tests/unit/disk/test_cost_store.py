@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.launch_costs import SOURCE, launch_costs
-from vyre.adapters.disk.cost_store import DIRECTORY, DiskCostStore, costs_of_file
 from vyre.adapters.disk.file_operations import REAL_FILES
-from vyre.adapters.disk.source_files import MAX_FILE_BYTES, name_of
+from vyre.adapters.disk.measurement_stores import COSTS_DIRECTORY, MAX_FILE_BYTES, DiskCostStore, costs_of_file, name_of
 from vyre.adapters.disk.whole_files import STALE_S
 from vyre.domain.errors import ForeignCosts, MalformedJson, UnreadableFile
 from vyre.domain.launch_costs import CostSource, to_text
@@ -25,7 +24,7 @@ OTHER = replace(SOURCE, driver="12.9")
 
 
 def file_of(root: Path, source: CostSource = SOURCE) -> Path:
-    return root / DIRECTORY / name_of(source)
+    return root / COSTS_DIRECTORY / name_of(source)
 
 
 def refuses(store: DiskCostStore, why: str) -> None:
@@ -52,13 +51,13 @@ def test_nobody_else_can_read_or_write_them(tmp_path: Path) -> None:
     store = DiskCostStore(str(tmp_path / "cache"))
     store.save(launch_costs())
     assert stat.S_IMODE(file_of(tmp_path / "cache").stat().st_mode) == 0o600
-    assert stat.S_IMODE((tmp_path / "cache" / DIRECTORY).stat().st_mode) == 0o700
+    assert stat.S_IMODE((tmp_path / "cache" / COSTS_DIRECTORY).stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize(("age_s", "stays"), [(0, True), (STALE_S, True), (STALE_S + 1, False), (-STALE_S - 1, False)])
 def test_what_a_writer_left_behind_goes_with_a_later_save(age_s: int, stays: bool, tmp_path: Path) -> None:
     DiskCostStore(str(tmp_path)).save(launch_costs())
-    left = tmp_path / DIRECTORY / "0.tmp"
+    left = tmp_path / COSTS_DIRECTORY / "0.tmp"
     left.touch()
     written_ns = left.stat().st_mtime_ns
     store = DiskCostStore(str(tmp_path), files=replace(REAL_FILES, time_ns=lambda: written_ns + age_s * 10**9))
@@ -110,12 +109,12 @@ def test_what_cannot_be_trusted_is_refused_and_replaced(bad: str, tmp_path: Path
 def test_a_directory_that_others_can_change_is_refused(tmp_path: Path) -> None:
     store = DiskCostStore(str(tmp_path))
     store.save(launch_costs())
-    (tmp_path / DIRECTORY).chmod(0o777)
+    (tmp_path / COSTS_DIRECTORY).chmod(0o777)
     refuses(store, "can be written by others")
 
 
 def test_a_file_in_the_place_of_the_directory_keeps_nothing(tmp_path: Path) -> None:
-    (tmp_path / DIRECTORY).write_text("")
+    (tmp_path / COSTS_DIRECTORY).write_text("")
     refuses(DiskCostStore(str(tmp_path)), "is no directory")
 
 

@@ -13,7 +13,7 @@ from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.driver import MachineDriver
 from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
 from vyre.adapters.cuda.machine.journal import ViolationKind
-from vyre.adapters.cuda.machine.machine_options import MachineOptions
+from vyre.adapters.cuda.machine.options import MachineOptions
 from vyre.adapters.cuda.seam import CudaCallError
 
 KINDS = (Result.OUT_OF_MEMORY, Result.INVALID_VALUE, Result.ILLEGAL_ADDRESS)

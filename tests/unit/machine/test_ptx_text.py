@@ -39,8 +39,7 @@ def test_a_module_tells_what_a_driver_asks() -> None:
     first, second = module.entries["first"], module.entries["second"]
     assert first.parameters == ((0, 8), (8, 4), (16, 20))
     assert (first.parameter_bytes, first.required_block, first.static_shared) == (36, (8, 4, 2), 100)
-    assert first.uses_dynamic_shared
-    assert not second.uses_dynamic_shared
+    assert (first.code.needs.dynamic_offset, second.code.needs.dynamic_offset) == (112, 0)
     assert first.registers == 4 + 2 * 2
     assert (second.parameters, second.parameter_bytes, second.required_block) == ((), 0, None)
 

@@ -11,7 +11,7 @@ import pytest
 import vyre
 from support.cuda.ptxas import assemble, joined
 from support.sass import listings
-from vyre.adapters.cuda.assembler import Assembler, assemblers, find_tools
+from vyre.adapters.cuda.code_tools import Assembler, assemblers, find_tools
 from vyre.adapters.cuda.decisions.ptx_target import BASE_VERSIONS
 from vyre.adapters.cuda.ptx.emit import emit, sites
 from vyre.adapters.cuda.ptx.options import EmitOptions

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from support.cuda.ptxas import assemble, assemble_all, joined
-from vyre.adapters.cuda.assembler import AssemblyFailed, assemblers
+from vyre.adapters.cuda.code_tools import AssemblyFailed, assemblers
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.kernel import EmittedModule
 from vyre.domain.ir.builder import ProgramBuilder

@@ -25,19 +25,15 @@ class Retention(Protocol[K]):
 
     def admit(self, key: K, nbytes: int, cost_ns: int) -> None:
         """Records that ``key`` was built, at that cost in ns, and is held."""
-        ...
 
     def hit(self, key: K) -> None:
         """Records a hit of ``key``, which may have been evicted meanwhile."""
-        ...
 
     def discard(self, key: K) -> None:
         """Records that ``key`` is no longer valid."""
-        ...
 
     def evict(self) -> K:
         """Chooses a victim, drops it and returns its key; there is at least one entry."""
-        ...
 
 
 class _Warm(NamedTuple):

@@ -22,6 +22,7 @@ from vyre.adapters.cuda.seam import (
     Condition,
     Context,
     CudaCallError,
+    CudaDriver,
     DeviceAddress,
     Event,
     Graph,
@@ -57,8 +58,11 @@ _ASSIGN_AT_LAUNCH: Final = 1
 _MAX_PARAMETERS: Final = 8192
 
 
-class RealDriver(Unique, DriverCalls):
-    """``CudaDriver`` of this machine.  Every method may be called from any thread."""
+class RealDriver(Unique, DriverCalls, CudaDriver):
+    """The driver of this machine: a method calls the function of the bindings that it names.
+
+    Every method may be called from any thread.
+    """
 
     @property
     def lock(self) -> None:
@@ -88,28 +92,22 @@ class RealDriver(Unique, DriverCalls):
             self._log_start = None if status else iterator
 
     def driver_version(self) -> int:
-        """Implements ``driver_version`` by ``cuDriverGetVersion``."""
         return int(self._call("cuDriverGetVersion"))
 
     def device_count(self) -> int:
-        """Implements ``device_count`` by ``cuDeviceGetCount``."""
         return int(self._call("cuDeviceGetCount"))
 
     def device_name(self, ordinal: int) -> str:
-        """Implements ``device_name`` by ``cuDeviceGetName``."""
         name: bytes = self._call("cuDeviceGetName", 256, self._device(ordinal), ordinal=ordinal)
         return name.split(b"\0", 1)[0].decode("utf-8", "replace")
 
     def device_uuid(self, ordinal: int) -> bytes:
-        """Implements ``device_uuid`` by ``cuDeviceGetUuid``."""
         return bytes(self._call("cuDeviceGetUuid", self._device(ordinal), ordinal=ordinal).bytes)
 
     def device_memory(self, ordinal: int) -> int:
-        """Implements ``device_memory`` by ``cuDeviceTotalMem``."""
         return int(self._call("cuDeviceTotalMem", self._device(ordinal), ordinal=ordinal))
 
     def device_attribute(self, ordinal: int, attribute: int) -> int:
-        """Implements ``device_attribute`` by ``cuDeviceGetAttribute``."""
         kind = self._enum("CUdevice_attribute", attribute, "cuDeviceGetAttribute")
         return int(
             self._call("cuDeviceGetAttribute", kind, self._device(ordinal), attribute=attribute, ordinal=ordinal)
@@ -126,82 +124,64 @@ class RealDriver(Unique, DriverCalls):
 
     # ---------------------------------------------------------------- contexts
     def primary_retain(self, ordinal: int) -> Context:
-        """Implements ``primary_retain`` by ``cuDevicePrimaryCtxRetain``."""
         return int(self._call("cuDevicePrimaryCtxRetain", self._device(ordinal), ordinal=ordinal))
 
     def primary_release(self, ordinal: int) -> None:
-        """Implements ``primary_release`` by ``cuDevicePrimaryCtxRelease``."""
         self._call("cuDevicePrimaryCtxRelease", self._device(ordinal), ordinal=ordinal)
 
     def primary_reset(self, ordinal: int) -> None:
-        """Implements ``primary_reset`` by ``cuDevicePrimaryCtxReset``."""
         self._call("cuDevicePrimaryCtxReset", self._device(ordinal), ordinal=ordinal)
 
     def context_create(self, ordinal: int) -> Context:
-        """Implements ``context_create`` by ``cuCtxCreate``."""
         return int(self._call("cuCtxCreate", None, 0, self._device(ordinal), ordinal=ordinal))
 
     def context_destroy(self, context: Context) -> None:
-        """Implements ``context_destroy`` by ``cuCtxDestroy``."""
         self._call("cuCtxDestroy", context, context=context)
 
     def set_current(self, context: Context) -> None:
-        """Implements ``set_current`` by ``cuCtxSetCurrent``."""
         self._call("cuCtxSetCurrent", context, context=context)
 
     def context_synchronize(self) -> None:
-        """Implements ``context_synchronize`` by ``cuCtxSynchronize``."""
         self._call("cuCtxSynchronize")
 
     # ---------------------------------------------------------------- streams and events
     def stream_create(self, priority: int = 0) -> Stream:
-        """Implements ``stream_create`` by ``cuStreamCreateWithPriority``."""
         return int(self._call("cuStreamCreateWithPriority", _NON_BLOCKING, priority, priority=priority))
 
     def stream_destroy(self, stream: Stream) -> None:
-        """Implements ``stream_destroy`` by ``cuStreamDestroy``."""
         self._call("cuStreamDestroy", self._own_stream(stream, "cuStreamDestroy"), stream=stream)
 
     def stream_synchronize(self, stream: Stream) -> None:
-        """Implements ``stream_synchronize`` by ``cuStreamSynchronize``."""
         self._call("cuStreamSynchronize", self._own_stream(stream, "cuStreamSynchronize"), stream=stream)
 
     def stream_ready(self, stream: Stream) -> bool:
-        """Implements ``stream_ready`` by ``cuStreamQuery``."""
         return self._ready("cuStreamQuery", self._own_stream(stream, "cuStreamQuery"))
 
     def abandon(self, stream: Stream) -> None:
         """Does nothing: work on a GPU ends by itself."""
 
     def stream_wait_event(self, stream: Stream, event: Event) -> None:
-        """Implements ``stream_wait_event`` by ``cuStreamWaitEvent``."""
         self._call(
             "cuStreamWaitEvent", self._own_stream(stream, "cuStreamWaitEvent"), event, 0, stream=stream, event=event
         )
 
     def event_create(self, *, timing: bool = False, blocking: bool = False) -> Event:
-        """Implements ``event_create`` by ``cuEventCreate``."""
         flags = (0 if timing else _DISABLE_TIMING) | (_BLOCKING_SYNC if blocking else 0)
         return int(self._call("cuEventCreate", flags, flags=flags))
 
     def event_destroy(self, event: Event) -> None:
-        """Implements ``event_destroy`` by ``cuEventDestroy``."""
         self._call("cuEventDestroy", event, event=event)
 
     def event_record(self, event: Event, stream: Stream) -> None:
-        """Implements ``event_record`` by ``cuEventRecord``."""
         self._call("cuEventRecord", event, self._own_stream(stream, "cuEventRecord"), event=event, stream=stream)
 
     def event_ready(self, event: Event) -> bool:
-        """Implements ``event_ready`` by ``cuEventQuery``."""
         return self._ready("cuEventQuery", event)
 
     def event_synchronize(self, event: Event) -> None:
-        """Implements ``event_synchronize`` by ``cuEventSynchronize``."""
         self._call("cuEventSynchronize", event, event=event)
 
     def event_elapsed_ms(self, start: Event, end: Event) -> float:
-        """Implements ``event_elapsed_ms`` by ``cuEventElapsedTime``."""
         return float(self._call("cuEventElapsedTime", start, end, start=start, end=end))
 
     def _own_stream(self, stream: Stream, call: str) -> Stream:
@@ -225,7 +205,6 @@ class RealDriver(Unique, DriverCalls):
 
     # ---------------------------------------------------------------- memory
     def memory_info(self) -> MemoryInfo:
-        """Implements ``memory_info`` by ``cuMemGetInfo``."""
         free, total = self._call("cuMemGetInfo")
         return MemoryInfo(int(free), int(total))
 
@@ -251,15 +230,12 @@ class RealDriver(Unique, DriverCalls):
         return pool
 
     def pool_destroy(self, pool: Pool) -> None:
-        """Implements ``pool_destroy`` by ``cuMemPoolDestroy``."""
         self._call("cuMemPoolDestroy", pool, pool=pool)
 
     def pool_trim(self, pool: Pool, keep: int = 0) -> None:
-        """Implements ``pool_trim`` by ``cuMemPoolTrimTo``."""
         self._call("cuMemPoolTrimTo", pool, keep, pool=pool, keep=keep)
 
     def pool_use(self, pool: Pool) -> PoolUse:
-        """Implements ``pool_use`` by ``cuMemPoolGetAttribute``."""
         self._check("cuMemPoolGetAttribute")
         kinds = self._api.CUmemPool_attribute
         wanted = (kinds.CU_MEMPOOL_ATTR_USED_MEM_CURRENT, kinds.CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)
@@ -267,67 +243,55 @@ class RealDriver(Unique, DriverCalls):
         return PoolUse(used, reserved)
 
     def mem_alloc_async(self, nbytes: int, pool: Pool, stream: Stream) -> DeviceAddress:
-        """Implements ``mem_alloc_async`` by ``cuMemAllocFromPoolAsync``."""
         own = self._own_stream(stream, "cuMemAllocFromPoolAsync")
         return int(self._call("cuMemAllocFromPoolAsync", nbytes, pool, own, nbytes=nbytes, pool=pool, stream=stream))
 
     def mem_free_async(self, address: DeviceAddress, stream: Stream) -> None:
-        """Implements ``mem_free_async`` by ``cuMemFreeAsync``."""
         own = self._own_stream(stream, "cuMemFreeAsync")
         self._call("cuMemFreeAsync", address, own, address=address, stream=stream)
 
     def mem_alloc(self, nbytes: int) -> DeviceAddress:
-        """Implements ``mem_alloc`` by ``cuMemAlloc``."""
         return int(self._call("cuMemAlloc", nbytes, nbytes=nbytes))
 
     def mem_free(self, address: DeviceAddress) -> None:
-        """Implements ``mem_free`` by ``cuMemFree``."""
         self._call("cuMemFree", address, address=address)
 
     def host_alloc(self, nbytes: int, *, mapped: bool = False) -> HostBlock:
-        """Implements ``host_alloc`` by ``cuMemHostAlloc``."""
         flags = _PORTABLE | _DEVICE_MAP * mapped
         address = int(self._call("cuMemHostAlloc", nbytes, flags, nbytes=nbytes, mapped=mapped))
         return HostBlock(address, memoryview((ctypes.c_ubyte * nbytes).from_address(address)).cast("B"))
 
     def host_device_address(self, block: HostBlock) -> DeviceAddress:
-        """Implements ``host_device_address`` by ``cuMemHostGetDevicePointer``."""
         return int(self._call("cuMemHostGetDevicePointer", block.address, 0, address=block.address))
 
     def host_free(self, block: HostBlock) -> None:
-        """Implements ``host_free`` by ``cuMemFreeHost``."""
         self._call("cuMemFreeHost", block.address, address=block.address)
 
     def copy_to_device(self, target: DeviceAddress, source: HostAddress, nbytes: int, stream: Stream) -> None:
-        """Implements ``copy_to_device`` by ``cuMemcpyHtoDAsync``."""
         own = self._own_stream(stream, "cuMemcpyHtoDAsync")
         self._call(
             "cuMemcpyHtoDAsync", target, source, nbytes, own, target=target, source=source, nbytes=nbytes, stream=stream
         )
 
     def copy_to_host(self, target: HostAddress, source: DeviceAddress, nbytes: int, stream: Stream) -> None:
-        """Implements ``copy_to_host`` by ``cuMemcpyDtoHAsync``."""
         own = self._own_stream(stream, "cuMemcpyDtoHAsync")
         self._call(
             "cuMemcpyDtoHAsync", target, source, nbytes, own, target=target, source=source, nbytes=nbytes, stream=stream
         )
 
     def copy_on_device(self, target: DeviceAddress, source: DeviceAddress, nbytes: int, stream: Stream) -> None:
-        """Implements ``copy_on_device`` by ``cuMemcpyDtoDAsync``."""
         own = self._own_stream(stream, "cuMemcpyDtoDAsync")
         self._call(
             "cuMemcpyDtoDAsync", target, source, nbytes, own, target=target, source=source, nbytes=nbytes, stream=stream
         )
 
     def memset8(self, target: DeviceAddress, value: int, nbytes: int, stream: Stream) -> None:
-        """Implements ``memset8`` by ``cuMemsetD8Async``."""
         own = self._own_stream(stream, "cuMemsetD8Async")
         self._call(
             "cuMemsetD8Async", target, value, nbytes, own, target=target, value=value, nbytes=nbytes, stream=stream
         )
 
     def pointer_facts(self, address: DeviceAddress) -> PointerFacts:
-        """Implements ``pointer_facts`` by ``cuPointerGetAttribute``."""
         self._check("cuPointerGetAttribute")
         kinds = self._api.CUpointer_attribute
         base, nbytes, device, managed = (
@@ -343,7 +307,6 @@ class RealDriver(Unique, DriverCalls):
 
     # ---------------------------------------------------------------- code
     def library_load(self, image: bytes, options: JitOptions = DEFAULT_JIT) -> LoadedLibrary:
-        """Implements ``library_load`` by ``cuLibraryLoadData``."""
         self._check("cuLibraryLoadData")
         if not image.endswith(b"\0") and not image.startswith(BINARY_IMAGES):
             self._fail("cuLibraryLoadData", Result.INVALID_PTX, {"nbytes": len(image)}, "PTX text must end in NUL")
@@ -369,15 +332,12 @@ class RealDriver(Unique, DriverCalls):
         return LoadedLibrary(int(library), _text(infos))
 
     def library_unload(self, library: Library) -> None:
-        """Implements ``library_unload`` by ``cuLibraryUnload``."""
         self._call("cuLibraryUnload", library, library=library)
 
     def library_kernel(self, library: Library, name: str) -> Kernel:
-        """Implements ``library_kernel`` by ``cuLibraryGetKernel``."""
         return int(self._call("cuLibraryGetKernel", library, name.encode(), library=library, kernel=name))
 
     def kernel_facts(self, kernel: Kernel) -> KernelFacts:
-        """Implements ``kernel_facts`` by ``cuKernelGetAttribute``."""
         device = self._call("cuCtxGetDevice")
         kinds = self._api.CUfunction_attribute
 
@@ -412,13 +372,11 @@ class RealDriver(Unique, DriverCalls):
         return tuple(found)
 
     def kernel_allow_dynamic_shared(self, kernel: Kernel, nbytes: int) -> None:
-        """Implements ``kernel_allow_dynamic_shared`` by ``cuKernelSetAttribute``."""
         device = self._call("cuCtxGetDevice")
         kind = self._api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         self._call("cuKernelSetAttribute", kind, nbytes, kernel, device, kernel=kernel, nbytes=nbytes)
 
     def occupancy(self, kernel: Kernel, threads: int, dynamic_shared: int) -> int:
-        """Implements ``occupancy`` by ``cuOccupancyMaxActiveBlocksPerMultiprocessor``."""
         function = self._function(kernel, "cuOccupancyMaxActiveBlocksPerMultiprocessor")
         return int(
             self._call(
@@ -446,7 +404,6 @@ class RealDriver(Unique, DriverCalls):
     def prepare_launch(
         self, kernel: Kernel, shape: LaunchShape, stream: Stream, parameters: ParameterBlock
     ) -> Launcher:
-        """Implements ``prepare_launch`` by ``cuLaunchKernelEx``."""
         function = self._function(kernel, "cuLaunchKernelEx")
         api = self._api
         config = api.CUlaunchConfig()
@@ -474,23 +431,19 @@ class RealDriver(Unique, DriverCalls):
 
     # ---------------------------------------------------------------- graphs
     def graph_create(self) -> Graph:
-        """Implements ``graph_create`` by ``cuGraphCreate``."""
         return int(self._call("cuGraphCreate", 0))
 
     def graph_destroy(self, graph: Graph) -> None:
-        """Implements ``graph_destroy`` by ``cuGraphDestroy``."""
         self._call("cuGraphDestroy", graph, graph=graph)
 
     def graph_add_copy_to_device(
         self, graph: Graph, after: Sequence[GraphNode], target: DeviceAddress, source: HostAddress, nbytes: int
     ) -> GraphNode:
-        """Implements ``graph_add_copy_to_device`` by ``cuGraphAddMemcpyNode``."""
         return self._add_copy(graph, after, self._copy(target, source, nbytes, to_device=True), nbytes)
 
     def graph_add_copy_to_host(
         self, graph: Graph, after: Sequence[GraphNode], target: HostAddress, source: DeviceAddress, nbytes: int
     ) -> GraphNode:
-        """Implements ``graph_add_copy_to_host`` by ``cuGraphAddMemcpyNode``."""
         return self._add_copy(graph, after, self._copy(target, source, nbytes, to_device=False), nbytes)
 
     def _add_copy(self, graph: Graph, after: Sequence[GraphNode], copy: Any, nbytes: int) -> GraphNode:
@@ -517,7 +470,6 @@ class RealDriver(Unique, DriverCalls):
     def graph_add_memset8(
         self, graph: Graph, after: Sequence[GraphNode], target: DeviceAddress, value: int, nbytes: int
     ) -> GraphNode:
-        """Implements ``graph_add_memset8`` by ``cuGraphAddMemsetNode``."""
         context = self._call("cuCtxGetCurrent")
         nodes, memset = self._nodes(after), self._memset(target, value, nbytes)
         return int(
@@ -535,7 +487,6 @@ class RealDriver(Unique, DriverCalls):
     def graph_add_kernel(
         self, graph: Graph, after: Sequence[GraphNode], kernel: Kernel, shape: LaunchShape, parameters: ParameterBlock
     ) -> GraphNode:
-        """Implements ``graph_add_kernel`` by ``cuGraphAddKernelNode``."""
         nodes, launch = self._nodes(after), self._kernel_node(kernel, shape, parameters)
         node = self._call("cuGraphAddKernelNode", graph, nodes, len(nodes), launch, graph=graph, shape=shape)
         if shape.cooperative:
@@ -554,17 +505,14 @@ class RealDriver(Unique, DriverCalls):
         return launch
 
     def graph_add_event_record(self, graph: Graph, after: Sequence[GraphNode], event: Event) -> GraphNode:
-        """Implements ``graph_add_event_record`` by ``cuGraphAddEventRecordNode``."""
         nodes = self._nodes(after)
         return int(self._call("cuGraphAddEventRecordNode", graph, nodes, len(nodes), event, graph=graph, event=event))
 
     def graph_condition(self, graph: Graph) -> Condition:
-        """Implements ``graph_condition`` by ``cuGraphConditionalHandleCreate``."""
         context = self._call("cuCtxGetCurrent")
         return int(self._call("cuGraphConditionalHandleCreate", graph, context, 1, _ASSIGN_AT_LAUNCH, graph=graph))
 
     def graph_add_while(self, graph: Graph, after: Sequence[GraphNode], condition: Condition) -> WhileNode:
-        """Implements ``graph_add_while`` by ``cuGraphAddNode``."""
         context, nodes = self._call("cuCtxGetCurrent"), self._nodes(after)
         api = self._api
         given = api.CUgraphNodeParams()
@@ -577,29 +525,24 @@ class RealDriver(Unique, DriverCalls):
         return WhileNode(int(node), int(given.conditional.phGraph_out[0]))
 
     def graph_instantiate(self, graph: Graph) -> GraphExec:
-        """Implements ``graph_instantiate`` by ``cuGraphInstantiate``."""
         return int(self._call("cuGraphInstantiate", graph, 0, graph=graph))
 
     def graph_upload(self, executable: GraphExec, stream: Stream) -> None:
-        """Implements ``graph_upload`` by ``cuGraphUpload``."""
         own = self._own_stream(stream, "cuGraphUpload")
         self._call("cuGraphUpload", executable, own, executable=executable, stream=stream)
 
     def graph_exec_destroy(self, executable: GraphExec) -> None:
-        """Implements ``graph_exec_destroy`` by ``cuGraphExecDestroy``."""
         self._call("cuGraphExecDestroy", executable, executable=executable)
 
     def graph_update_kernel(
         self, executable: GraphExec, node: GraphNode, kernel: Kernel, shape: LaunchShape, parameters: ParameterBlock
     ) -> None:
-        """Implements ``graph_update_kernel`` by ``cuGraphExecKernelNodeSetParams``."""
         launch = self._kernel_node(kernel, shape, parameters)
         self._call(
             "cuGraphExecKernelNodeSetParams", executable, node, launch, executable=executable, node=node, shape=shape
         )
 
     def prepare_graph_launch(self, executable: GraphExec, stream: Stream) -> Launcher:
-        """Implements ``prepare_graph_launch`` by ``cuGraphLaunch``."""
         own = self._own_stream(stream, "cuGraphLaunch")
         self._check("cuGraphLaunch")
         api = self._api

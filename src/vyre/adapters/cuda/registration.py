@@ -13,6 +13,8 @@ from vyre.ports.backend import Backend, BackendCatalog, BackendRegistration, Bac
 
 if TYPE_CHECKING:
     from vyre.adapters.cuda.runtime.device import CudaOptions
+    from vyre.adapters.cuda.seam import CudaDriver
+    from vyre.domain.names import BackendId
     from vyre.ports.bundles import BundleSupport
     from vyre.ports.emission import CodeEmission
     from vyre.ports.support import Environment
@@ -20,8 +22,7 @@ if TYPE_CHECKING:
 
 def _cuda(services: BackendServices, options: CudaOptions | None = None) -> Backend:
     from vyre.adapters.cuda.code_tools import find_code_tool
-    from vyre.adapters.cuda.drivers import real_driver
-    from vyre.adapters.cuda.jit_cache import jit_cache_settings
+    from vyre.adapters.cuda.drivers import jit_cache_settings, real_driver
     from vyre.adapters.cuda.runtime.backend import make_backend
     from vyre.adapters.cuda.runtime.options import options_from
     from vyre.adapters.system import USED_ENVIRONMENT
@@ -45,10 +46,9 @@ def _probe_cuda(options: CudaOptions | None = None, environment: Environment | N
 
     driver = real_driver()  # first, because without a driver no other module need be imported
     from vyre.adapters.cuda.runtime.options import options_from
-    from vyre.adapters.cuda.runtime.probe import probe
     from vyre.adapters.system import USED_ENVIRONMENT
 
-    return probe(driver, ids.CUDA, options or options_from(environment or USED_ENVIRONMENT.get()))
+    return _profile(driver, ids.CUDA, options or options_from(environment or USED_ENVIRONMENT.get()))
 
 
 def _machine(services: BackendServices, options: CudaOptions | None = None) -> Backend:
@@ -67,9 +67,16 @@ def _machine(services: BackendServices, options: CudaOptions | None = None) -> B
 
 def _probe_machine(options: CudaOptions | None = None) -> DeviceProfile:
     from vyre.adapters.cuda.drivers import machine_driver
-    from vyre.adapters.cuda.runtime.probe import probe
 
-    return probe(machine_driver(), ids.MACHINE, _machine_options(options))
+    return _profile(machine_driver(), ids.MACHINE, _machine_options(options))
+
+
+def _profile(driver: CudaDriver, backend: BackendId, options: CudaOptions) -> DeviceProfile:
+    """Returns the profile that the backend would have; most of the runtime is not even imported."""
+    from vyre.adapters.cuda.runtime.device import CudaDevice
+    from vyre.adapters.cuda.runtime.facts import profile_of
+
+    return profile_of(CudaDevice(driver, options, backend=backend).facts, backend, options.grid_sync)
 
 
 def _machine_options(options: CudaOptions | None, environment: Environment | None = None) -> CudaOptions:

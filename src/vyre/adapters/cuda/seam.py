@@ -253,136 +253,106 @@ class CudaDriver(Protocol):
     @property
     def name(self) -> str:
         """Returns the name of the driver in errors and reports: ``cuda`` or ``cuda-machine``."""
-        ...
 
     @property
     def lock(self) -> threading.RLock | None:
         """The lock that its calls hold while they run Python, where a finaliser may come; None for the driver of the
         system.
         """
-        ...
 
     @property
     def checks_races(self) -> bool:
         """Whether launches can be watched for data races."""
-        ...
 
     # ---- start and devices
     def init(self) -> None:
         """Initialises the driver; later calls do nothing."""
-        ...
 
     def driver_version(self) -> int:
         """Returns the driver's CUDA version as ``1000 * major + 10 * minor``."""
-        ...
 
     def device_count(self) -> int:
         """Returns the number of devices that the process sees."""
-        ...
 
     def device_name(self, ordinal: int) -> str:
         """Returns the product name of a device."""
-        ...
 
     def device_uuid(self, ordinal: int) -> bytes:
         """Returns the 16 bytes that identify a device."""
-        ...
 
     def device_memory(self, ordinal: int) -> int:
         """Returns the total memory of a device in bytes."""
-        ...
 
     def device_attribute(self, ordinal: int, attribute: int) -> int:
         """Returns an attribute of a device by the driver's number for it (``CUdevice_attribute``)."""
-        ...
 
     # ---- contexts
     def primary_retain(self, ordinal: int) -> Context:
         """Returns the primary context of a device and adds a reference to it."""
-        ...
 
     def primary_release(self, ordinal: int) -> None:
         """Drops one reference to the primary context of a device."""
-        ...
 
     def primary_reset(self, ordinal: int) -> None:
         """Destroys everything in the primary context of a device, for every library in the process."""
-        ...
 
     def context_create(self, ordinal: int) -> Context:
         """Creates a context on a device, apart from the primary one, and returns it."""
-        ...
 
     def context_destroy(self, context: Context) -> None:
         """Destroys a context that ``context_create`` returned."""
-        ...
 
     def set_current(self, context: Context) -> None:
         """Makes a context current in the calling thread."""
-        ...
 
     def context_synchronize(self) -> None:
         """Waits until all work of the current context has ended."""
-        ...
 
     # ---- streams and events
     def stream_create(self, priority: int = 0) -> Stream:
         """Creates a non-blocking stream; a lower ``priority`` number is served first."""
-        ...
 
     def stream_destroy(self, stream: Stream) -> None:
         """Destroys a stream; work that is queued on it still runs."""
-        ...
 
     def stream_synchronize(self, stream: Stream) -> None:
         """Waits until all work queued on a stream has ended."""
-        ...
 
     def stream_ready(self, stream: Stream) -> bool:
         """Returns whether all work queued on a stream has ended, without waiting."""
-        ...
 
     def abandon(self, stream: Stream) -> None:
         """Notes that nobody waits for what is queued on a stream.  It is no call of the API, where work then goes on;
         an emulated device ends it soon.
         """
-        ...
 
     def stream_wait_event(self, stream: Stream, event: Event) -> None:
         """Makes later work on ``stream`` wait for the last recording of ``event``."""
-        ...
 
     def event_create(self, *, timing: bool = False, blocking: bool = False) -> Event:
         """Creates an event.
 
         ``timing`` allows ``event_elapsed_ms`` on it; ``blocking`` makes a thread that waits for it sleep.
         """
-        ...
 
     def event_destroy(self, event: Event) -> None:
         """Destroys an event."""
-        ...
 
     def event_record(self, event: Event, stream: Stream) -> None:
         """Records an event on a stream: it completes when the work queued there before it has ended."""
-        ...
 
     def event_ready(self, event: Event) -> bool:
         """Returns whether the last recording of an event has completed, without waiting."""
-        ...
 
     def event_synchronize(self, event: Event) -> None:
         """Waits until the last recording of an event has completed."""
-        ...
 
     def event_elapsed_ms(self, start: Event, end: Event) -> float:
         """Returns the milliseconds of device time between two completed events made with ``timing``."""
-        ...
 
     # ---- memory
     def memory_info(self) -> MemoryInfo:
         """Returns the free and the total bytes of the current context's device."""
-        ...
 
     def pool_create(self, ordinal: int, *, release_threshold: int = KEEP_ALL, max_bytes: int = 0) -> Pool:
         """Creates a memory pool on a device.
@@ -390,164 +360,129 @@ class CudaDriver(Protocol):
         The pool keeps up to ``release_threshold`` free bytes when a stream synchronises.  It takes at most
         ``max_bytes`` from the device; 0 means no limit except the device's.
         """
-        ...
 
     def pool_destroy(self, pool: Pool) -> None:
         """Destroys a pool; its memory is returned once its allocations have been freed."""
-        ...
 
     def pool_trim(self, pool: Pool, keep: int = 0) -> None:
         """Returns unused memory of a pool to the system until at most ``keep`` bytes are reserved."""
-        ...
 
     def pool_use(self, pool: Pool) -> PoolUse:
         """Returns the bytes of a pool that are in use and reserved."""
-        ...
 
     def mem_alloc_async(self, nbytes: int, pool: Pool, stream: Stream) -> DeviceAddress:
         """Allocates ``nbytes`` from a pool in the order of a stream, and returns their address."""
-        ...
 
     def mem_free_async(self, address: DeviceAddress, stream: Stream) -> None:
         """Frees memory once the stream reaches this call."""
-        ...
 
     def mem_alloc(self, nbytes: int) -> DeviceAddress:
         """Allocates ``nbytes`` outside any stream's order; used only where ``MEMORY_POOLS_SUPPORTED`` is 0."""
-        ...
 
     def mem_free(self, address: DeviceAddress) -> None:
         """Frees memory at once; the driver waits for work that may use it."""
-        ...
 
     def host_alloc(self, nbytes: int, *, mapped: bool = False) -> HostBlock:
         """Allocates ``nbytes`` of pinned host memory.  ``mapped``: kernels can use it at ``host_device_address``."""
-        ...
 
     def host_device_address(self, block: HostBlock) -> DeviceAddress:
         """Returns the address at which kernels read and write a mapped block, also while the host does.
 
         Copies and memsets take the block's host address instead.
         """
-        ...
 
     def host_free(self, block: HostBlock) -> None:
         """Frees pinned host memory; its view is invalid from then on."""
-        ...
 
     def copy_to_device(self, target: DeviceAddress, source: HostAddress, nbytes: int, stream: Stream) -> None:
         """Enqueues a copy of ``nbytes`` bytes from host to device memory."""
-        ...
 
     def copy_to_host(self, target: HostAddress, source: DeviceAddress, nbytes: int, stream: Stream) -> None:
         """Enqueues a copy of ``nbytes`` bytes from device to host memory."""
-        ...
 
     def copy_on_device(self, target: DeviceAddress, source: DeviceAddress, nbytes: int, stream: Stream) -> None:
         """Enqueues a copy of ``nbytes`` bytes within device memory."""
-        ...
 
     def memset8(self, target: DeviceAddress, value: int, nbytes: int, stream: Stream) -> None:
         """Enqueues a fill of ``nbytes`` bytes with the byte ``value``."""
-        ...
 
     def pointer_facts(self, address: DeviceAddress) -> PointerFacts:
         """Returns the allocation that contains ``address``.  Raises ``CudaCallError`` if there is none."""
-        ...
 
     # ---- code
     def library_load(self, image: bytes, options: JitOptions = DEFAULT_JIT) -> LoadedLibrary:
         """Loads PTX text that ends in NUL, or a cubin.  The JIT's log is in the result, or in the error."""
-        ...
 
     def library_unload(self, library: Library) -> None:
         """Unloads a library and invalidates its kernels."""
-        ...
 
     def library_kernel(self, library: Library, name: str) -> Kernel:
         """Returns the kernel of a library by the name of its entry."""
-        ...
 
     def kernel_facts(self, kernel: Kernel) -> KernelFacts:
         """Returns the resources that a kernel needs on the current context's device."""
-        ...
 
     def kernel_allow_dynamic_shared(self, kernel: Kernel, nbytes: int) -> None:
         """Allows launches of a kernel with up to ``nbytes`` of dynamic shared memory per block."""
-        ...
 
     def occupancy(self, kernel: Kernel, threads: int, dynamic_shared: int) -> int:
         """Returns the number of blocks of ``threads`` threads that one multiprocessor can hold at once."""
-        ...
 
     def prepare_launch(
         self, kernel: Kernel, shape: LaunchShape, stream: Stream, parameters: ParameterBlock
     ) -> Launcher:
         """Returns a launcher of a kernel on a stream; it reads ``parameters`` at each call."""
-        ...
 
     # ---- graphs
     def graph_create(self) -> Graph:
         """Creates an empty graph."""
-        ...
 
     def graph_destroy(self, graph: Graph) -> None:
         """Destroys a graph; executables made from it stay valid."""
-        ...
 
     def graph_add_copy_to_device(
         self, graph: Graph, after: Sequence[GraphNode], target: DeviceAddress, source: HostAddress, nbytes: int
     ) -> GraphNode:
         """Adds a copy from host to device memory that runs after the nodes ``after``, and returns its node."""
-        ...
 
     def graph_add_copy_to_host(
         self, graph: Graph, after: Sequence[GraphNode], target: HostAddress, source: DeviceAddress, nbytes: int
     ) -> GraphNode:
         """Adds a copy from device to host memory that runs after the nodes ``after``, and returns its node."""
-        ...
 
     def graph_add_memset8(
         self, graph: Graph, after: Sequence[GraphNode], target: DeviceAddress, value: int, nbytes: int
     ) -> GraphNode:
         """Adds a fill of ``nbytes`` bytes with the byte ``value``, and returns its node."""
-        ...
 
     def graph_add_kernel(
         self, graph: Graph, after: Sequence[GraphNode], kernel: Kernel, shape: LaunchShape, parameters: ParameterBlock
     ) -> GraphNode:
         """Adds a launch with the parameters as they are now, and returns its node."""
-        ...
 
     def graph_add_event_record(self, graph: Graph, after: Sequence[GraphNode], event: Event) -> GraphNode:
         """Adds the recording of an event, and returns its node."""
-        ...
 
     def graph_condition(self, graph: Graph) -> Condition:
         """Makes a condition of a graph, for one ``while`` node.  It is 1 when a launch of the graph begins.
 
         A kernel sets it with ``cudaGraphSetConditional``.  Drivers before 12.4 answer ``NOT_SUPPORTED``.
         """
-        ...
 
     def graph_add_while(self, graph: Graph, after: Sequence[GraphNode], condition: Condition) -> WhileNode:
         """Adds a node that runs its body graph again and again, as long as the condition is not 0 before a round.
 
         The body is empty yet.  It belongs to the graph, and takes no recording of events.
         """
-        ...
 
     def graph_instantiate(self, graph: Graph) -> GraphExec:
         """Makes an executable from a graph; later changes to the graph do not affect it."""
-        ...
 
     def graph_upload(self, executable: GraphExec, stream: Stream) -> None:
         """Enqueues the transfer of an executable to the device, so that its first launch need not do it."""
-        ...
 
     def graph_exec_destroy(self, executable: GraphExec) -> None:
         """Destroys an executable."""
-        ...
 
     def graph_update_kernel(
         self, executable: GraphExec, node: GraphNode, kernel: Kernel, shape: LaunchShape, parameters: ParameterBlock
@@ -556,8 +491,6 @@ class CudaDriver(Protocol):
 
         The node's cooperative attribute and its context cannot change.
         """
-        ...
 
     def prepare_graph_launch(self, executable: GraphExec, stream: Stream) -> Launcher:
         """Returns a launcher of an executable on a stream."""
-        ...

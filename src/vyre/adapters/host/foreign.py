@@ -1,18 +1,21 @@
 """Arrays of other libraries on the host: the protocols by which they show their memory.
 
 ``__array_interface__`` and DLPack show the memory itself; ``__array__`` may copy it.  No other library than NumPy is
-imported.
+imported.  Reading an address of memory that was freed ends the process, so the system's own call is asked first whether
+it is there, where there is one.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
+import os
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from vyre.adapters.host.address_check import is_readable
 from vyre.domain.errors import InvalidInput, InvalidResource
 from vyre.domain.ir.numpy_scalars import whole_number
 from vyre.domain.printable import shown
@@ -22,6 +25,43 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = npt.NDArray[Any]
     Borrowed: TypeAlias = tuple[Array, npt.NDArray[np.uint8], int, bool]
+
+_ADDRESSES: Final = 1 << 63
+"""The first address that no process has."""
+
+
+class _Range(ctypes.Structure):
+    _fields_ = (("address", ctypes.c_void_p), ("nbytes", ctypes.c_size_t))
+
+
+@cache
+def _reader() -> Any:
+    """Returns ``process_vm_readv``; None on a system without it."""
+    try:
+        read = ctypes.CDLL(None, use_errno=True).process_vm_readv
+    except (AttributeError, OSError, TypeError):
+        return None
+    read.restype = ctypes.c_ssize_t
+    read.argtypes = (ctypes.c_int, *(ctypes.c_void_p, ctypes.c_ulong) * 2, ctypes.c_ulong)
+    return read
+
+
+def is_readable(first: int, behind: int) -> bool:
+    """Returns whether the first and the last byte of a range of addresses can be read, as far as the system tells.
+
+    The bytes between them are not looked at.
+    """
+    if not 0 < first < behind <= _ADDRESSES:
+        return False
+    read = _reader()
+    if read is None:
+        return True
+    into = (ctypes.c_char * 2)()
+    local = _Range(ctypes.addressof(into), 2)
+    remote = (_Range * 2)(_Range(first, 1), _Range(behind - 1, 1))
+    taken = read(os.getpid(), ctypes.addressof(local), 1, ctypes.addressof(remote), 2, 0)
+    return bool(taken == 2 or (taken < 0 and ctypes.get_errno() != errno.EFAULT))
+
 
 HOST_DEVICES: Final = frozenset((1, 3, 11, 13))
 """DLPack's types of devices whose memory the host reads: CPU, pinned memory of CUDA and ROCm, managed memory."""

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from vyre.adapters.forks import process_lock
-from vyre.adapters.host.step_memory import StepMemory, step_memory
+from vyre.adapters.host.step_memory import StepMemory, check_range, step_memory
 from vyre.domain.analysis.atomic_uses import atomic_uses
 from vyre.domain.errors import DeviceOutOfMemory, InvalidResource
 from vyre.domain.names import BackendId
@@ -234,12 +234,7 @@ class HostMemory(Unique):
     ) -> npt.NDArray[np.uint8]:
         """Returns checked bytes of a buffer.  Raises ``InvalidResource``."""
         host = self.own(buffer)
-        if offset < 0 or offset + nbytes > host.nbytes:
-            raise InvalidResource(
-                f"bytes {offset}..{offset + nbytes} of {host!r}", fix=f"stay within its {host.nbytes} bytes."
-            )
-        if writing and host.readonly:
-            raise InvalidResource(f"{host!r} is read-only", fix="adopt a writable array, or copy it.")
+        check_range(host, offset, nbytes, writing=writing)
         return host.data[offset : offset + nbytes]
 
     def resolve(self, step: ResidentStep) -> StepMemory[HostBuffer]:

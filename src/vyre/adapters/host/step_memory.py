@@ -111,6 +111,16 @@ def step_memory(step: ResidentStep, own: Callable[[ResidentBuffer], Own]) -> Ste
     return StepMemory(step.config, plan, tuple(memory), tuple(sizes))
 
 
+def check_range(buffer: Addressed, offset: int, nbytes: int, *, writing: bool) -> None:
+    """Raises ``InvalidResource`` for bytes outside a buffer, and for writing to one that is read-only."""
+    if offset < 0 or offset + nbytes > buffer.nbytes:
+        raise InvalidResource(
+            f"bytes {offset}..{offset + nbytes} of {buffer!r}", fix=f"stay within its {buffer.nbytes} bytes."
+        )
+    if writing and buffer.readonly:
+        raise InvalidResource(f"{buffer!r} is read-only", fix="adopt a writable array, or copy it.")
+
+
 def _static(binding: Binding, nbytes: int, needed: int) -> int:
     """Returns the bytes that a program sees of a buffer of a static count."""
     if nbytes < needed:

@@ -133,7 +133,7 @@ class CalibrationService:
         """
         source = self.source
         if path is not None:
-            from vyre.adapters.disk.cost_store import costs_of_file
+            from vyre.adapters.disk.measurement_stores import costs_of_file
 
             costs: LaunchCosts | None = costs_of_file(path)
         else:

@@ -26,7 +26,7 @@ class CudaBundles:
         is one.
         """
         from vyre.adapters.cuda.aot.emitters import NO_ASSEMBLER, cuda_emitters
-        from vyre.adapters.cuda.assembler import newest_assembler
+        from vyre.adapters.cuda.code_tools import newest_assembler
 
         assembler = newest_assembler() if machine_code else None
         lacks = NO_ASSEMBLER if machine_code and assembler is None else ""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from vyre.adapters.cuda.assembler import Assembler, AssemblyFailed, assemble
+from vyre.adapters.cuda.code_tools import Assembler, AssemblyFailed, assemble
 from vyre.adapters.cuda.decisions.ptx_target import BASE_VERSIONS, sm_number
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.module_form import to_artifact

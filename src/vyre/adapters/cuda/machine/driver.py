@@ -21,7 +21,7 @@ from vyre.adapters.cuda.machine.fault_plan import FaultInjector, FaultPlan
 from vyre.adapters.cuda.machine.faults import KernelFault
 from vyre.adapters.cuda.machine.graphs import Direction, Executable, Graph, RecordWork, WhileWork, work_within
 from vyre.adapters.cuda.machine.journal import CallRecord, Violation, ViolationKind
-from vyre.adapters.cuda.machine.machine_options import DEFAULT_MACHINE, MachineOptions
+from vyre.adapters.cuda.machine.options import DEFAULT_MACHINE, MachineOptions
 from vyre.adapters.cuda.machine.ordering import join
 from vyre.adapters.cuda.machine.presets import DevicePreset
 from vyre.adapters.cuda.machine.status import Status
@@ -29,6 +29,7 @@ from vyre.adapters.cuda.machine.streams import DONE, Completion, Event, Operatio
 from vyre.adapters.cuda.seam import (
     DEFAULT_JIT,
     KEEP_ALL,
+    CudaDriver,
     DeviceAddress,
     HostAddress,
     HostBlock,
@@ -49,8 +50,8 @@ _CONDITIONS_SINCE: Final = 12_040
 """The version of the first driver with conditional nodes."""
 
 
-class MachineDriver(Unique):
-    """``CudaDriver`` on an emulated device.  ``clock`` returns seconds; it is used for slow kernels only.
+class MachineDriver(Unique, CudaDriver):
+    """The seam on an emulated device.  ``clock`` returns seconds; it is used for slow kernels only.
 
     For tests: ``calls`` counts calls by method (a launch as ``launch`` or ``graph_launch``), ``trace`` lists them in
     order if the options enable it, ``violations`` lists misuse that no real driver reports, and ``kernel_faults`` the
@@ -140,12 +141,10 @@ class MachineDriver(Unique):
 
     @seam_call("cuDeviceGetName", Needs.INIT)
     def device_name(self, ordinal: int) -> str:
-        """Implements ``CudaDriver.device_name``."""
         return self._preset_of(ordinal).name
 
     @seam_call("cuDeviceGetUuid", Needs.INIT)
     def device_uuid(self, ordinal: int) -> bytes:
-        """Implements ``CudaDriver.device_uuid``."""
         return self._preset_of(ordinal).uuid
 
     @seam_call("cuDeviceTotalMem", Needs.INIT)
@@ -165,7 +164,6 @@ class MachineDriver(Unique):
     # ---- contexts
     @seam_call("cuDevicePrimaryCtxRetain", Needs.INIT)
     def primary_retain(self, ordinal: int) -> int:
-        """Implements ``CudaDriver.primary_retain``."""
         self._preset_of(ordinal)
         return self._device.contexts.retain()
 
@@ -202,7 +200,6 @@ class MachineDriver(Unique):
 
     @seam_call("cuCtxSetCurrent", Needs.INIT)
     def set_current(self, context: int) -> None:
-        """Implements ``CudaDriver.set_current``."""
         self._device.contexts.set_current(context)
 
     @seam_call("cuCtxSynchronize")
@@ -240,12 +237,10 @@ class MachineDriver(Unique):
         return ready
 
     def abandon(self, stream: int) -> None:
-        """Implements ``CudaDriver.abandon``."""
         self._device.scheduler.abandon(stream)
 
     @seam_call("cuStreamWaitEvent")
     def stream_wait_event(self, stream: int, event: int) -> None:
-        """Implements ``CudaDriver.stream_wait_event``."""
         record = self._handles.event(event).record
         found = self._handles.stream(stream)
         if record is not None:
@@ -260,12 +255,10 @@ class MachineDriver(Unique):
 
     @seam_call("cuEventDestroy")
     def event_destroy(self, event: int) -> None:
-        """Implements ``CudaDriver.event_destroy``."""
         del self._handles.events[self._handles.event(event).handle]
 
     @seam_call("cuEventRecord")
     def event_record(self, event: int, stream: int) -> None:
-        """Implements ``CudaDriver.event_record``."""
         found = self._handles.own_event(event)
         found.record = self._device.submit(self._handles.stream(stream), Operation(name="event_record"))
 
@@ -302,12 +295,10 @@ class MachineDriver(Unique):
     # ---- memory
     @seam_call("cuMemGetInfo")
     def memory_info(self) -> MemoryInfo:
-        """Implements ``CudaDriver.memory_info``."""
         return self._heap.info()
 
     @seam_call("cuMemPoolCreate")
     def pool_create(self, ordinal: int, *, release_threshold: int = KEEP_ALL, max_bytes: int = 0) -> int:
-        """Implements ``CudaDriver.pool_create``."""
         self._preset_of(ordinal)
         if not self._device.preset.memory_pools:
             raise Status(Result.NOT_SUPPORTED, "the device has no memory pools")
@@ -317,23 +308,19 @@ class MachineDriver(Unique):
 
     @seam_call("cuMemPoolDestroy")
     def pool_destroy(self, pool: int) -> None:
-        """Implements ``CudaDriver.pool_destroy``."""
         self._heap.destroy_pool(pool)
 
     @seam_call("cuMemPoolTrimTo")
     def pool_trim(self, pool: int, keep: int = 0) -> None:
-        """Implements ``CudaDriver.pool_trim``."""
         self._heap.trim(self._heap.pool(pool), keep)
 
     @seam_call("cuMemPoolGetAttribute")
     def pool_use(self, pool: int) -> PoolUse:
-        """Implements ``CudaDriver.pool_use``."""
         found = self._heap.pool(pool)
         return PoolUse(found.used, found.reserved)
 
     @seam_call("cuMemAllocFromPoolAsync")
     def mem_alloc_async(self, nbytes: int, pool: int, stream: int) -> int:
-        """Implements ``CudaDriver.mem_alloc_async``."""
         found = self._handles.stream(stream)
         clock = join(found.clock, self._device.scheduler.host_clock)
         allocation = self._heap.reserve(nbytes, self._heap.pool(pool), found.context, clock)
@@ -348,7 +335,6 @@ class MachineDriver(Unique):
 
     @seam_call("cuMemFreeAsync")
     def mem_free_async(self, address: DeviceAddress, stream: int) -> None:
-        """Implements ``CudaDriver.mem_free_async``."""
         found = self._handles.stream(stream)
         freed = Completion()
         allocation = self._heap.retire(address, found.context, freed)
@@ -362,7 +348,6 @@ class MachineDriver(Unique):
 
     @seam_call("cuMemAlloc")
     def mem_alloc(self, nbytes: int) -> int:
-        """Implements ``CudaDriver.mem_alloc``."""
         allocation = self._heap.reserve_plain(nbytes, self._handles.context)
         self._heap.begin(allocation)
         return allocation.address
@@ -376,7 +361,6 @@ class MachineDriver(Unique):
 
     @seam_call("cuMemHostAlloc")
     def host_alloc(self, nbytes: int, *, mapped: bool = False) -> HostBlock:
-        """Implements ``CudaDriver.host_alloc``."""
         return self._device.host.allocate(nbytes, self._handles.context, mapped=mapped)
 
     @seam_call("cuMemHostGetDevicePointer")
@@ -392,7 +376,6 @@ class MachineDriver(Unique):
 
     @seam_call("cuMemcpyHtoDAsync")
     def copy_to_device(self, target: DeviceAddress, source: HostAddress, nbytes: int, stream: int) -> None:
-        """Implements ``CudaDriver.copy_to_device``."""
         found = self._handles.stream(stream)
         work = self._device.copy_work(Direction.TO_DEVICE, target, source, nbytes)
         self._device.submit_work(found, "copy_to_device", work)
@@ -406,20 +389,17 @@ class MachineDriver(Unique):
 
     @seam_call("cuMemcpyDtoDAsync")
     def copy_on_device(self, target: DeviceAddress, source: DeviceAddress, nbytes: int, stream: int) -> None:
-        """Implements ``CudaDriver.copy_on_device``."""
         found = self._handles.stream(stream)
         work = self._device.copy_work(Direction.ON_DEVICE, target, source, nbytes)
         self._device.submit_work(found, "copy_on_device", work)
 
     @seam_call("cuMemsetD8Async")
     def memset8(self, target: DeviceAddress, value: int, nbytes: int, stream: int) -> None:
-        """Implements ``CudaDriver.memset8``."""
         found = self._handles.stream(stream)
         self._device.submit_work(found, "memset8", self._device.fill_work(target, value, nbytes))
 
     @seam_call("cuPointerGetAttributes")
     def pointer_facts(self, address: DeviceAddress) -> PointerFacts:
-        """Implements ``CudaDriver.pointer_facts``."""
         return self._heap.facts(address)
 
     # ---- code
@@ -442,7 +422,6 @@ class MachineDriver(Unique):
 
     @seam_call("cuLibraryGetKernel")
     def library_kernel(self, library: int, name: str) -> int:
-        """Implements the seam's ``library_kernel``."""
         found = self._handles.library(library)
         known = found.kernels.get(name)
         if known is not None:
@@ -459,12 +438,10 @@ class MachineDriver(Unique):
 
     @seam_call("cuKernelSetAttribute")
     def kernel_allow_dynamic_shared(self, kernel: int, nbytes: int) -> None:
-        """Implements ``CudaDriver.kernel_allow_dynamic_shared``."""
         libraries.allow_dynamic_shared(self._handles.kernel(kernel), nbytes, self._device.preset)
 
     @seam_call("cuOccupancyMaxActiveBlocksPerMultiprocessor")
     def occupancy(self, kernel: int, threads: int, dynamic_shared: int) -> int:
-        """Implements ``CudaDriver.occupancy``."""
         return libraries.resident_blocks(self._handles.kernel(kernel), threads, dynamic_shared, self._device.preset)
 
     def prepare_launch(self, kernel: int, shape: LaunchShape, stream: int, parameters: ParameterBlock) -> Launcher:
@@ -480,14 +457,12 @@ class MachineDriver(Unique):
     # ---- graphs
     @seam_call("cuGraphCreate")
     def graph_create(self) -> int:
-        """Implements ``CudaDriver.graph_create``."""
         handle = self._handles.new()
         self._handles.graphs[handle] = Graph(handle, self._handles.context)
         return handle
 
     @seam_call("cuGraphDestroy")
     def graph_destroy(self, graph: int) -> None:
-        """Implements ``CudaDriver.graph_destroy``."""
         found = self._handles.graph(graph)
         if found.repeated:
             raise Status(Result.INVALID_VALUE, f"graph {graph:#x} belongs to a node of another one")
@@ -500,33 +475,28 @@ class MachineDriver(Unique):
     def graph_add_copy_to_device(
         self, graph: int, after: Sequence[int], target: DeviceAddress, source: HostAddress, nbytes: int
     ) -> int:
-        """Implements ``CudaDriver.graph_add_copy_to_device``."""
         return self._device.add(graph, after, self._device.copy_work(Direction.TO_DEVICE, target, source, nbytes))
 
     @seam_call("cuGraphAddMemcpyNode")
     def graph_add_copy_to_host(
         self, graph: int, after: Sequence[int], target: HostAddress, source: DeviceAddress, nbytes: int
     ) -> int:
-        """Implements ``CudaDriver.graph_add_copy_to_host``."""
         return self._device.add(graph, after, self._device.copy_work(Direction.TO_HOST, target, source, nbytes))
 
     @seam_call("cuGraphAddMemsetNode")
     def graph_add_memset8(
         self, graph: int, after: Sequence[int], target: DeviceAddress, value: int, nbytes: int
     ) -> int:
-        """Implements ``CudaDriver.graph_add_memset8``."""
         return self._device.add(graph, after, self._device.fill_work(target, value, nbytes))
 
     @seam_call("cuGraphAddKernelNode")
     def graph_add_kernel(
         self, graph: int, after: Sequence[int], kernel: int, shape: LaunchShape, parameters: ParameterBlock
     ) -> int:
-        """Implements ``CudaDriver.graph_add_kernel``."""
         return self._device.add(graph, after, self._device.launch_work(kernel, shape, parameters))
 
     @seam_call("cuGraphAddEventRecordNode")
     def graph_add_event_record(self, graph: int, after: Sequence[int], event: int) -> int:
-        """Implements ``CudaDriver.graph_add_event_record``."""
         return self._device.add(graph, after, RecordWork(self._handles.own_event(event)))
 
     @seam_call("cuGraphConditionalHandleCreate")
@@ -541,7 +511,6 @@ class MachineDriver(Unique):
 
     @seam_call("cuGraphAddNode")
     def graph_add_while(self, graph: int, after: Sequence[int], condition: int) -> WhileNode:
-        """Implements ``CudaDriver.graph_add_while``."""
         found = self._handles.graph(graph)
         if condition not in found.conditions:
             raise Status(Result.INVALID_VALUE, f"{condition:#x} is no free condition of the graph")
@@ -553,7 +522,6 @@ class MachineDriver(Unique):
 
     @seam_call("cuGraphInstantiate")
     def graph_instantiate(self, graph: int) -> int:
-        """Implements ``CudaDriver.graph_instantiate``."""
         found = self._handles.graph(graph)
         if found.repeated or found.conditions:
             raise Status(Result.INVALID_VALUE, f"graph {graph:#x} is the body of a loop, or has an unused condition")
@@ -563,20 +531,17 @@ class MachineDriver(Unique):
 
     @seam_call("cuGraphUpload")
     def graph_upload(self, executable: int, stream: int) -> None:
-        """Implements ``CudaDriver.graph_upload``."""
         self._handles.executable(executable)
         self._device.submit(self._handles.stream(stream), Operation(name="graph_upload"))
 
     @seam_call("cuGraphExecDestroy")
     def graph_exec_destroy(self, executable: int) -> None:
-        """Implements ``CudaDriver.graph_exec_destroy``."""
         del self._handles.executables[self._handles.executable(executable).handle]
 
     @seam_call("cuGraphExecKernelNodeSetParams")
     def graph_update_kernel(
         self, executable: int, node: int, kernel: int, shape: LaunchShape, parameters: ParameterBlock
     ) -> None:
-        """Implements ``CudaDriver.graph_update_kernel``."""
         self._handles.executable(executable).update(node, self._device.launch_work(kernel, shape, parameters))
 
     def prepare_graph_launch(self, executable: int, stream: int) -> Launcher:

@@ -119,10 +119,6 @@ class Launch:
         self.awaited: Awaited | None = None
 
     # ---- memory
-    def local_region(self, lanes: int) -> Region:
-        """Returns the local memory of a number of lanes."""
-        return Region(0, max(1, self.local_stride * lanes))
-
     def settle(self) -> None:
         """Marks allocations that are now written throughout as complete; called after the last lane."""
         self.awaited = None  # which refers to the launch
@@ -265,7 +261,7 @@ class Strand:
     @cached_property
     def local(self) -> Region:
         """Returns the local memory of the strand's lanes."""
-        return self.launch.local_region(self.size)
+        return Region(0, max(1, self.launch.local_stride * self.size))
 
 
 class Round(NamedTuple):

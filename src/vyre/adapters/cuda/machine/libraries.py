@@ -170,13 +170,5 @@ def check_launch(kernel: KernelCode, shape: LaunchShape, preset: DevicePreset) -
     return min(blocks, fits)
 
 
-def check_parameters(kernel: KernelCode, given: tuple[tuple[int, int], ...]) -> str | None:
-    """Returns what is wrong with the (offset, size) pairs of a parameter block, or None; a real driver cannot check
-    them.
-    """
-    declared = kernel.entry.parameters
-    return None if given == declared else f"{kernel.name} declares parameters at {declared}, given are {given}"
-
-
 def _dotted(version: int) -> str:
     return f"{version // 10}.{version % 10}"

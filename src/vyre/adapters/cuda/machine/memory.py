@@ -92,6 +92,8 @@ class DeviceMemory:
         self._next = OWN_BASE + ALIGNMENT
         self._live = _Table([], [])
         self._freed: list[tuple[int, int]] = []  # (base, bytes), ascending
+        self.shared: int = 0
+        """The number of allocations that kernels share with the host."""
 
     def share(self, host: memoryview, nbytes: int) -> DeviceAddress:
         """Returns the address of an allocation over bytes of the host, of which there are 16 more than ``nbytes``."""
@@ -119,6 +121,7 @@ class DeviceMemory:
         if address % ALIGNMENT or overlaps_left or (position < len(bases) and bases[position] < address + nbytes):
             raise ValueError(f"{nbytes} bytes at {address:#x} overlap an allocation, or are not aligned to {ALIGNMENT}")
         region = Region(address, nbytes, host)
+        self.shared += region.shared
         self._freed = [old for old in self._freed if old[0] + old[1] <= address or address + nbytes <= old[0]]
         self._live = _Table(
             [*bases[:position], address, *bases[position:]], [*regions[:position], region, *regions[position:]]
@@ -133,6 +136,7 @@ class DeviceMemory:
         bases, regions = self._live
         position = bisect_right(bases, address) - 1
         self._live = _Table(bases[:position] + bases[position + 1 :], regions[:position] + regions[position + 1 :])
+        self.shared -= region.shared
         region.data.fill(_FREED)
         insort(self._freed, (address, region.nbytes))
         del self._freed[:-_KEPT]
@@ -141,11 +145,6 @@ class DeviceMemory:
         """Returns (base, bytes) of the live allocation that contains the byte at ``address``, or None."""
         region = self.region_at(address)
         return None if region is None else (region.base, region.nbytes)
-
-    @property
-    def shared(self) -> bool:
-        """Returns whether the host shares memory with kernels."""
-        return any(region.shared for region in self._live.regions)
 
     def region_at(self, address: DeviceAddress) -> Region | None:
         """Returns the live allocation that contains the byte at ``address``, or None."""

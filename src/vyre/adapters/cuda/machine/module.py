@@ -39,7 +39,6 @@ class MachineEntry(NamedTuple):
     parameter_bytes: int
     required_block: Dim3 | None
     static_shared: int
-    uses_dynamic_shared: bool
     registers: int
     code: Code
 
@@ -143,12 +142,7 @@ def _entry(entry: EntryText, module_symbols: dict[str, Symbol], dynamic: Variabl
         symbols[dynamic.name] = Symbol("shared", dynamic_offset)
     code = compile_entry(entry, symbols, parameter_bytes, dynamic_offset, _aligned(sizes["local"], 16))
     words = sum(0 if kind == "pred" else max(1, SIZE_OF[kind] // 4) for kind in entry.registers.values())
-    uses_dynamic = dynamic is not None and any(
-        dynamic.name in operand for instruction in entry.instructions for operand in instruction.operands
-    )
-    return MachineEntry(
-        entry.name, parameters, parameter_bytes, entry.required_block, shared, uses_dynamic, words, code
-    )
+    return MachineEntry(entry.name, parameters, parameter_bytes, entry.required_block, shared, words, code)
 
 
 def _aligned(offset: int, align: int) -> int:

@@ -135,6 +135,13 @@ class Operands:
         self.writes.append(place)
         return place
 
+    def result(self, operand: Operand, kind: str) -> int:
+        """Returns the place of a result that the instruction must have."""
+        place = self.destination(operand, kind)
+        if place is None:
+            raise self.error("a result is expected")
+        return place
+
     def source(self, operand: Operand, kind: str, *, wider: bool = False) -> int:
         """Returns the place of a register or a constant."""
         if isinstance(operand, RegisterName):

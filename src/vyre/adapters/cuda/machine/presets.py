@@ -55,7 +55,6 @@ class DevicePreset:
     memory: int
     speed: Speed
     l2_bytes: int
-    clock_khz: int
     memory_clock_khz: int
     memory_bus_bits: int
     max_threads_per_block: int = 1024
@@ -88,35 +87,20 @@ class DevicePreset:
             a.MAX_GRID_DIM_Y: self.max_grid[1],
             a.MAX_GRID_DIM_Z: self.max_grid[2],
             a.MAX_SHARED_MEMORY_PER_BLOCK: self.shared_per_block,
-            a.TOTAL_CONSTANT_MEMORY: 65_536,
             a.WARP_SIZE: 32,
             a.MAX_REGISTERS_PER_BLOCK: REGISTERS,
-            a.CLOCK_RATE: self.clock_khz,
             a.MULTIPROCESSOR_COUNT: self.multiprocessors,
             a.KERNEL_EXEC_TIMEOUT: int(self.limits_kernels),
             a.INTEGRATED: 0,
-            a.CAN_MAP_HOST_MEMORY: 1,
-            a.COMPUTE_MODE: 0,
-            a.CONCURRENT_KERNELS: 1,
-            a.ECC_ENABLED: 0,
             a.MEMORY_CLOCK_RATE: self.memory_clock_khz,
             a.GLOBAL_MEMORY_BUS_WIDTH: self.memory_bus_bits,
             a.L2_CACHE_SIZE: self.l2_bytes,
             a.MAX_THREADS_PER_MULTIPROCESSOR: self.sm.threads,
-            a.ASYNC_ENGINE_COUNT: 2,
-            a.UNIFIED_ADDRESSING: 1,
             a.COMPUTE_CAPABILITY_MAJOR: self.capability[0],
             a.COMPUTE_CAPABILITY_MINOR: self.capability[1],
-            a.STREAM_PRIORITIES_SUPPORTED: 1,
-            a.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: self.sm.shared_bytes,
-            a.MAX_REGISTERS_PER_MULTIPROCESSOR: REGISTERS,
-            a.MANAGED_MEMORY: 0,
-            a.PAGEABLE_MEMORY_ACCESS: 0,
             a.COOPERATIVE_LAUNCH: int(self.cooperative),
             a.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: self.sm.shared_bytes_per_block,
-            a.HOST_REGISTER_SUPPORTED: 1,
             a.MAX_BLOCKS_PER_MULTIPROCESSOR: self.sm.blocks,
-            a.RESERVED_SHARED_MEMORY_PER_BLOCK: self.sm.reserved_shared,
             a.MEMORY_POOLS_SUPPORTED: int(self.memory_pools),
         }
 
@@ -129,7 +113,6 @@ T4: Final = DevicePreset(
     memory=15 * _GIB,
     speed=Speed(memory_bytes=300.0, lane_instructions=4_000.0),
     l2_bytes=4 * 2**20,
-    clock_khz=1_590_000,
     memory_clock_khz=5_001_000,
     memory_bus_bits=256,
 )
@@ -141,7 +124,6 @@ SM_86: Final = DevicePreset(
     memory=24 * _GIB,
     speed=Speed(memory_bytes=900.0, lane_instructions=15_000.0),
     l2_bytes=6 * 2**20,
-    clock_khz=1_695_000,
     memory_clock_khz=9_751_000,
     memory_bus_bits=384,
 )
@@ -153,7 +135,6 @@ H200: Final = DevicePreset(
     memory=140 * _GIB,
     speed=Speed(memory_bytes=4_800.0, lane_instructions=30_000.0),
     l2_bytes=60 * 2**20,
-    clock_khz=1_980_000,
     memory_clock_khz=3_201_000,
     memory_bus_bits=6144,
 )
@@ -165,7 +146,6 @@ SM_120: Final = DevicePreset(
     memory=32 * _GIB,
     speed=Speed(memory_bytes=1_800.0, lane_instructions=50_000.0),
     l2_bytes=96 * 2**20,
-    clock_khz=2_407_000,
     memory_clock_khz=14_001_000,
     memory_bus_bits=512,
 )
@@ -177,7 +157,6 @@ TINY: Final = DevicePreset(
     memory=_GIB // 4,
     speed=Speed(memory_bytes=10.0, lane_instructions=100.0),
     l2_bytes=2**17,
-    clock_khz=100_000,
     memory_clock_khz=100_000,
     memory_bus_bits=64,
     max_threads_per_block=64,

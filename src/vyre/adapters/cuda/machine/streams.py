@@ -88,15 +88,17 @@ class Completion:
     """The state of an operation: whether it is done, and when in virtual time.
 
     ``clock`` counts the operations that it comes after, and itself.  ``diagnosis`` is the diagnosis of an earlier
-    kernel that the host did not know of when the operation ran.
+    kernel that the host did not know of when the operation ran.  ``after_host`` is the host's clock when it was
+    enqueued, which ``clock`` includes.
     """
 
-    __slots__ = ("clock", "diagnosis", "done", "end_ns")
+    __slots__ = ("after_host", "clock", "diagnosis", "done", "end_ns")
 
     def __init__(self) -> None:
         self.done: bool = False
         self.end_ns: int = 0
         self.clock: VectorClock = {}
+        self.after_host: VectorClock | None = None
         self.diagnosis: Status | None = None
 
 
@@ -219,13 +221,15 @@ class Scheduler:
 
     def submit(self, stream: Stream, operation: Operation) -> Completion:
         """Appends ``operation`` to ``stream``."""
-        completion = operation.completion
-        clock = join(stream.clock, self.host_clock, *(before.clock for before in operation.after))
-        clock[stream.handle] = clock.get(stream.handle, 0) + 1
-        stream.clock = completion.clock = clock
-        stream.last = completion
-        for record in operation.records:
-            record.clock = clock
+        completion, host = operation.completion, self.host_clock
+        count = stream.clock.get(stream.handle, 0)
+        # A clock that counts an operation comes after all that this operation comes after.
+        known = () if host.get(stream.handle, 0) >= count else (stream.clock,)
+        clock = join(host, *known, *(before.clock for before in operation.after))
+        clock[stream.handle] = count + 1
+        stream.clock, stream.last = clock, completion
+        for each in (completion, *operation.records):
+            each.clock, each.after_host = clock, host
         operation.enqueued_ns = self.now_ns
         stream.queue.append(operation)
         self._busy[stream.handle] = stream
@@ -341,7 +345,8 @@ class Scheduler:
                 self._give_up()
 
     def _seen(self, target: Completion) -> None:
-        self.host_clock = join(self.host_clock, target.clock)
+        is_later = target.after_host is self.host_clock
+        self.host_clock = target.clock if is_later else join(self.host_clock, target.clock)
         self.now_ns = max(self.now_ns, target.end_ns)
 
     def _step(self) -> bool:

@@ -10,9 +10,9 @@ from vyre.adapters.cuda.ptx.facts import Assumptions, Facts
 from vyre.adapters.cuda.ptx.functions import FunctionWriter
 from vyre.adapters.cuda.ptx.integer import Fences, IntegerWriter
 from vyre.adapters.cuda.ptx.mailbox_layout import Descriptor
+from vyre.adapters.cuda.ptx.memory_layout import SharedLayout
 from vyre.adapters.cuda.ptx.operands import Address, Immediate, Register, Symbol, Word, hexadecimal
 from vyre.adapters.cuda.ptx.options import EmitOptions
-from vyre.adapters.cuda.ptx.shared_layout import SharedLayout
 from vyre.adapters.cuda.ptx.values import Value
 from vyre.adapters.cuda.ptx.writer import Writer
 from vyre.domain.analysis.copy_spans import CopySpans

@@ -39,13 +39,13 @@ def divide(x: IntegerWriter, op: BinaryOp, n: Value, divisor: int, sink: Decisio
             return _negated(x, dividend) if negate else dividend
         case Shift(shift, mask):
             if not wants_quotient:
-                return _bits(x, "and", dividend, literal(dtype, mask))
+                return _of_two(x, "and.b", dividend, literal(dtype, mask))
             return _right(x, dividend, shift, arithmetic=False)
         case SignedShift(shift, bias_shift, keep, negate):
             sign = _right(x, dividend, dtype.bits - 1, arithmetic=True)
-            biased = _add(x, dividend, _right(x, sign, bias_shift, arithmetic=False))
+            biased = _of_two(x, "add.u", dividend, _right(x, sign, bias_shift, arithmetic=False))
             if not wants_quotient:
-                return _sub(x, dividend, _bits(x, "and", biased, literal(dtype, keep)))
+                return _of_two(x, "sub.u", dividend, _of_two(x, "and.b", biased, literal(dtype, keep)))
             quotient = _right(x, biased, shift, arithmetic=True)
             return _negated(x, quotient) if negate else quotient
         case Compare(threshold):
@@ -53,7 +53,7 @@ def divide(x: IntegerWriter, op: BinaryOp, n: Value, divisor: int, sink: Decisio
             selp = f"selp.b{dtype.bits}"
             if wants_quotient:
                 return x.new(dtype, selp, 1, 0, reached)
-            return _sub(x, dividend, x.new(dtype, selp, literal(dtype, threshold).operand, 0, reached))
+            return _of_two(x, "sub.u", dividend, x.new(dtype, selp, literal(dtype, threshold).operand, 0, reached))
         case Multiply(multiplier, pre_shift, post_shift, add):
             quotient = _unsigned_quotient(x, dividend, multiplier, pre_shift, post_shift, add)
         case SignedMultiply(multiplier, post_shift, add, negate):
@@ -66,23 +66,23 @@ def _unsigned_quotient(
 ) -> Value:
     high = integer.BINARY[BinaryOp.MUL_HIGH](x, _right(x, n, pre_shift, arithmetic=False), literal(n.dtype, multiplier))
     if add:
-        high = _add(x, high, _right(x, _sub(x, n, high), 1, arithmetic=False))
+        high = _of_two(x, "add.u", high, _right(x, _of_two(x, "sub.u", n, high), 1, arithmetic=False))
     return _right(x, high, post_shift, arithmetic=False)
 
 
 def _signed_quotient(x: IntegerWriter, n: Value, multiplier: int, post_shift: int, add: bool, negate: bool) -> Value:
     high = integer.BINARY[BinaryOp.MUL_HIGH](x, n, literal(n.dtype, multiplier))
     if add:
-        high = _add(x, high, n)
+        high = _of_two(x, "add.u", high, n)
     shifted = _right(x, high, post_shift, arithmetic=True)
     sign = _right(x, n, n.dtype.bits - 1, arithmetic=True)
-    return _sub(x, sign, shifted) if negate else _sub(x, shifted, sign)
+    return _of_two(x, "sub.u", sign, shifted) if negate else _of_two(x, "sub.u", shifted, sign)
 
 
 def _remainder(x: IntegerWriter, n: Value, quotient: Value, divisor: int) -> Value:
     bits = n.dtype.bits
     product = x.new(n.dtype, f"mul.lo.u{bits}", quotient.operand, divisor)
-    return _sub(x, n, product)
+    return _of_two(x, "sub.u", n, product)
 
 
 def _right(x: IntegerWriter, a: Value, count: int, *, arithmetic: bool) -> Value:
@@ -97,16 +97,8 @@ def _right(x: IntegerWriter, a: Value, count: int, *, arithmetic: bool) -> Value
     return Value(shifted.operand, a.dtype)
 
 
-def _add(x: IntegerWriter, a: Value, b: Value) -> Value:
-    return x.new(a.dtype, f"add.u{a.dtype.bits}", a.operand, b.operand)
-
-
-def _sub(x: IntegerWriter, a: Value, b: Value) -> Value:
-    return x.new(a.dtype, f"sub.u{a.dtype.bits}", a.operand, b.operand)
-
-
-def _bits(x: IntegerWriter, operation: str, a: Value, b: Value) -> Value:
-    return x.new(a.dtype, f"{operation}.b{a.dtype.bits}", a.operand, b.operand)
+def _of_two(x: IntegerWriter, operation: str, a: Value, b: Value) -> Value:
+    return x.new(a.dtype, f"{operation}{a.dtype.bits}", a.operand, b.operand)
 
 
 def _negated(x: IntegerWriter, a: Value) -> Value:

@@ -16,8 +16,8 @@ from vyre.adapters.cuda.ptx.kernel import EmittedKernel, EmittedModule
 from vyre.adapters.cuda.ptx.mailbox import BOARD, Mailbox
 from vyre.adapters.cuda.ptx.mailbox_layout import Board
 from vyre.adapters.cuda.ptx.memory import shared_symbol
+from vyre.adapters.cuda.ptx.memory_layout import ALIGNMENT
 from vyre.adapters.cuda.ptx.options import DEFAULT_OPTIONS, PORTABLE_PARAMETER_BYTES, EmitOptions
-from vyre.adapters.cuda.ptx.shared_layout import ALIGNMENT
 from vyre.adapters.cuda.ptx.sites import Area, KernelSites
 from vyre.adapters.cuda.ptx.statements import write_body
 from vyre.domain.errors import UnsupportedFeature

@@ -7,8 +7,8 @@ from typing import Final
 
 from vyre.adapters.cuda.decisions.ptxas_hazards import AssemblerInputs, fences_needed
 from vyre.adapters.cuda.ptx.kernel import Assumption
+from vyre.adapters.cuda.ptx.memory_layout import PrivateLayout
 from vyre.adapters.cuda.ptx.options import EmitOptions
-from vyre.adapters.cuda.ptx.private_layout import PrivateLayout
 from vyre.domain.analysis.bounds_checks import BoundsFacts, bounds_facts
 from vyre.domain.analysis.uniformity import Uniformity, uniformity
 from vyre.domain.analysis.wide_access import WideAccess, WideFacts, wide_facts

@@ -214,7 +214,11 @@ def _sat_add(x: IntegerWriter, a: Value, b: Value) -> Value:
         wrapped = x.predicate(f"setp.lt.u{bits}", total.operand, left)
         return x.new(a.dtype, f"selp.b{bits}", _ones(a.dtype), total.operand, wrapped)
     changed = _bitwise(
-        x, a.dtype, "and", _differ(x, a.dtype, left, total.operand), _differ(x, a.dtype, right, total.operand)
+        x,
+        a.dtype,
+        "and",
+        _bitwise(x, a.dtype, "xor", left, total.operand),
+        _bitwise(x, a.dtype, "xor", right, total.operand),
     )
     return _saturated(x, a.dtype, total, changed, left)
 
@@ -227,17 +231,17 @@ def _sat_sub(x: IntegerWriter, a: Value, b: Value) -> Value:
         below = x.predicate(f"setp.lt.u{bits}", left, right)
         return x.new(a.dtype, f"selp.b{bits}", 0, difference.operand, below)
     changed = _bitwise(
-        x, a.dtype, "and", _differ(x, a.dtype, left, right), _differ(x, a.dtype, left, difference.operand)
+        x,
+        a.dtype,
+        "and",
+        _bitwise(x, a.dtype, "xor", left, right),
+        _bitwise(x, a.dtype, "xor", left, difference.operand),
     )
     return _saturated(x, a.dtype, difference, changed, left)
 
 
 def _bitwise(x: IntegerWriter, dtype: ScalarType, operation: str, a: Register, b: Operand) -> Register:
     return x.w.emit(CLASS_OF[dtype], f"{operation}.b{dtype.bits}", a, b)
-
-
-def _differ(x: IntegerWriter, dtype: ScalarType, a: Register, b: Operand) -> Register:
-    return _bitwise(x, dtype, "xor", a, b)
 
 
 def _saturated(x: IntegerWriter, dtype: ScalarType, wrapped: Value, overflow: Register, sign_of: Register) -> Value:
@@ -291,7 +295,7 @@ def _sat_mul(x: IntegerWriter, a: Value, b: Value) -> Value:
         case _:
             high, low = x.w.emit("rd", "mul.hi.s64", left, right), x.w.emit("rd", "mul.lo.u64", left, right)
             over = x.predicate("setp.ne.s64", high, x.w.emit("rd", "shr.s64", low, 63))
-            negative = x.predicate("setp.lt.s64", _differ(x, a.dtype, left, right), 0)
+            negative = x.predicate("setp.lt.s64", _bitwise(x, a.dtype, "xor", left, right), 0)
             bound = x.w.emit("rd", "selp.b64", _least(a.dtype), _greatest(a.dtype), negative)
             return x.new(a.dtype, "selp.b64", bound, low, over)
 

@@ -13,13 +13,13 @@ from vyre.adapters.cuda.runtime.conditions import Conditions
 from vyre.adapters.cuda.runtime.cost_probe import CudaCostProbe
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaDevice, CudaOptions
 from vyre.adapters.cuda.runtime.executor import CudaExecutor
-from vyre.adapters.cuda.runtime.graph_cache import GraphCache
+from vyre.adapters.cuda.runtime.facts import profile_of
+from vyre.adapters.cuda.runtime.graphs import GraphCache
 from vyre.adapters.cuda.runtime.host_slot import SlotPool
 from vyre.adapters.cuda.runtime.kernels import KernelCache
 from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quarantine
 from vyre.adapters.cuda.runtime.pending import CudaAsync
 from vyre.adapters.cuda.runtime.persistent import CudaPersistent
-from vyre.adapters.cuda.runtime.probe import profile_under
 from vyre.adapters.cuda.runtime.resident import ResidentStore
 from vyre.adapters.cuda.runtime.resident_run import ResidentRunner
 from vyre.adapters.cuda.runtime.slot import Resources
@@ -37,40 +37,6 @@ from vyre.domain.op_ids import USUAL_OPS, native_op
 from vyre.ports.backend import NO_SERVICES, Backend, BackendServices
 from vyre.ports.requests import SequenceSubmission
 from vyre.ports.support import Profiler
-
-
-class CudaLifecycle:
-    """``DeviceLifecycle`` of one device."""
-
-    __slots__ = ("_device",)
-
-    def __init__(self, device: CudaDevice) -> None:
-        self._device = device
-
-    @property
-    def epoch(self) -> int:
-        """Returns the device's epoch, which grows by 1 with every recovery."""
-        return self._device.epoch
-
-    def prepare(self) -> None:
-        """Opens the device: takes its context.  Raises ``BackendUnavailable``."""
-        self._device.open()
-
-    def flush(self) -> None:
-        """Waits until the device has finished its work, except work that was given up after a failure."""
-        self._device.flush()
-
-    def close(self) -> None:
-        """Waits for running work, up to the close timeout, and returns all memory, streams and the context."""
-        self._device.close()
-
-    def device_lost(self) -> bool:
-        """Returns whether the device is lost; calls the driver if no loss is known."""
-        return self._device.device_lost()
-
-    def recover(self) -> None:
-        """Makes a new context and starts a new epoch; every older handle is invalid.  Raises ``DeviceLost``."""
-        self._device.recover()
 
 
 def _toolchain(device: CudaDevice) -> str:
@@ -92,13 +58,13 @@ def make_backend(
 ) -> Backend:
     """Returns the backend on ``driver``.
 
-    It probes the device and creates no context: ``lifecycle.prepare`` does.  ``find_tool`` returns a tool that makes
+    It probes the device and creates no context: ``CudaDevice.prepare`` does.  ``find_tool`` returns a tool that makes
     machine code; it is None for a driver that takes PTX only.  ``work_done`` returns the work of all kernels so far,
     for a driver whose times are not real; it is None for one with clocks.  ``clock`` is that
     of the services unless it is given.  Raises ``BackendUnavailable`` if the driver or the device is missing.
     """
     device = CudaDevice(driver, options, backend=backend, clock=clock or WaitingClock(services.now_ns))
-    profile = profile_under(device.facts, backend, options)
+    profile = profile_of(device.facts, backend, options.grid_sync)
     memory, pinned = DeviceMemory(device), PinnedMemory(device)
     streams, kernels = (StreamPool(device), KernelCache(device, CodeMaker(device, emit, services, find_tool, sites)))
     times = Provenance.MEASURED if work_done is None else Provenance.EMULATED
@@ -129,7 +95,7 @@ def make_backend(
         resident_binder=runner,
         loops=runner,
         async_executor=CudaAsync(device, executor),
-        lifecycle=CudaLifecycle(device),
+        lifecycle=device,
         metric_source=device.counters,
         tunable=CudaTunable(device, executor, work_done),
         persistent=persistent,

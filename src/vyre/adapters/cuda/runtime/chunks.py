@@ -5,14 +5,17 @@ Pieces that are sent share a chunk until it is full, so that many short copies n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.cuda.runtime.device import MIB, CudaDevice, release_all
 from vyre.adapters.cuda.runtime.memory import PinnedMemory
 from vyre.adapters.cuda.runtime.waiting import DeadlinePassed
 from vyre.adapters.cuda.seam import CudaCallError, DeviceAddress, Event, HostBlock, Stream
+
+if TYPE_CHECKING:
+    from vyre.adapters.cuda.runtime.slot import Resources
 
 CHUNK: Final = 4 * MIB
 CHUNKS: Final = 2
@@ -143,3 +146,26 @@ class PinnedChunks:
                 chunk.target[:] = chunk.block.view[: chunk.target.nbytes]
                 chunk.target = None
         return chunk
+
+
+def copy_now(
+    resources: Resources, stream: Stream, pieces: Sequence[Piece], deadline_ns: int | None = None, *, to_device: bool
+) -> None:
+    """Copies pieces (at least one) to the device or from it, and waits for the copies.
+
+    After a failure the chunks go into quarantine.  Raises as the methods of ``PinnedChunks`` do.
+    """
+    device = resources.device
+    make = PinnedChunks.to_send if to_device else PinnedChunks.to_receive
+    chunks = make(device, resources.pinned, stream, pieces)
+    try:
+        if to_device:
+            chunks.send(pieces, deadline_ns)
+            device.waiter.stream(stream, deadline_ns)
+        else:
+            chunks.receive(pieces, deadline_ns)
+    except (CudaCallError, DeadlinePassed):
+        if device.reachable:
+            resources.quarantine.hold(stream, partial(chunks.release, idle=False))
+        raise
+    chunks.release(idle=True)

@@ -14,8 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from vyre.adapters.cuda.aot.choice import choose
 from vyre.adapters.cuda.aot.layouts import checked_kernels
-from vyre.adapters.cuda.assembler import AssemblyFailed
-from vyre.adapters.cuda.code_tools import CodeTool
+from vyre.adapters.cuda.code_tools import AssemblyFailed, CodeTool
 from vyre.adapters.cuda.ptx.kernel import EmittedKernel, EmittedModule
 from vyre.adapters.cuda.ptx.module_form import decode_layout, encode_layout, from_artifact, layout_of, to_artifact
 from vyre.adapters.cuda.ptx.options import EmitOptions

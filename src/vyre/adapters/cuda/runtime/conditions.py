@@ -79,7 +79,6 @@ class Conditions(DeviceMember):
         self._device = device
         self._library: Library | None = None
         self._kernel: Kernel | None = None
-        self._orphans: list[Library] = []
         self._refused = device.options.graph_after is None
         device.add(self)
 
@@ -133,15 +132,10 @@ class Conditions(DeviceMember):
             self._device.driver.library_unload(library)
 
     def forget(self) -> None:
-        """Drops the kernel without a driver call; ``sweep`` unloads it."""
+        """Drops the kernel without a driver call; it is unloaded in a new context."""
         library = self._drop()
         if library is not None:
-            self._orphans.append(library)
-
-    def sweep(self) -> None:
-        """Unloads what ``forget`` dropped."""
-        orphans, self._orphans = self._orphans, []
-        release_all([partial(self._device.driver.library_unload, library) for library in orphans])
+            self._device.orphan(partial(self._device.driver.library_unload, library))
 
     def _drop(self) -> Library | None:
         library, self._library, self._kernel = self._library, None, None

@@ -223,9 +223,7 @@ class _Bench:
 
     def build(self, size: int) -> int:
         program = new_program(secrets.randbits(32), size)  # the driver, too, keeps the code that it has made
-        started = self._now_ns()
-        self._build(program)
-        return self._now_ns() - started
+        return self._timed(partial(self._build, program))
 
     def traffic(self, size: int) -> int:
         half = max(1, size // 2)
@@ -234,27 +232,22 @@ class _Bench:
             block = self._halves[half] = self._resources.memory.allocate(2 * half, self._lease.stream)
         source, target = block.address, block.address + half
         rounds = min(MOST_COPIES, max(1, TRAFFIC_BYTES // (2 * half)))
-        self._driver.event_record(self._lease.started, self._lease.stream)
-        for _ in range(rounds):
-            self._driver.copy_on_device(target, source, half, self._lease.stream)
-        self._driver.event_record(self._lease.ended, self._lease.stream)
-        return self._elapsed() // rounds
+
+        def copies() -> None:
+            for _ in range(rounds):
+                self._driver.copy_on_device(target, source, half, self._lease.stream)
+
+        return self._device_time(copies) // rounds
 
     def kernels(self, size: int) -> int:
         memory = self._block(BUSY_BYTES)
         for _ in range(-(-size // BUSY_LAUNCHES)):
             self._copy(memory, memory.pinned.address, BUSY_BYTES)
-        self._driver.event_record(self._lease.started, self._lease.stream)
-        self.launches(size)
-        self._driver.event_record(self._lease.ended, self._lease.stream)
-        return self._elapsed()
+        return self._device_time(partial(self.launches, size))
 
     def round_trip(self, size: int) -> int:
         self.launches(size)
-        started = self._now_ns()
-        self._driver.event_record(self._lease.done, self._lease.stream)
-        self._wait()
-        return self._now_ns() - started
+        return self._timed(self._settle)
 
     def graph_record(self, size: int) -> int:
         self._change()
@@ -269,15 +262,10 @@ class _Bench:
     def graph_update(self, size: int) -> int:
         graph = self._graph(size)
         self._change()
-        started = self._now_ns()
-        graph.update()
-        return self._now_ns() - started
+        return self._timed(graph.update)
 
     def graph_replay(self, size: int) -> int:
-        launch = self._graph(size).launch
-        started = self._now_ns()
-        launch()
-        return self._now_ns() - started
+        return self._timed(self._graph(size).launch)
 
     def graph_kernels(self, size: int) -> int:
         self._graph(size).launch()
@@ -285,11 +273,11 @@ class _Bench:
 
     def pinned_copy(self, size: int) -> int:
         memory = self._block(size)
-        return self._timed_copy(memory, memory.pinned.address, size)
+        return self._timed(partial(self._copy_and_wait, memory, memory.pinned.address, size))
 
     def pageable_copy(self, size: int) -> int:
         memory = self._block(size)
-        return self._timed_copy(memory, memory.pageable, size)
+        return self._timed(partial(self._copy_and_wait, memory, memory.pageable, size))
 
     def event_pairs(self, size: int) -> int:
         record, stream = self._driver.event_record, self._lease.stream
@@ -301,6 +289,19 @@ class _Bench:
         return self._now_ns() - started
 
     # ---- parts
+    def _timed(self, work: Callable[[], object]) -> int:
+        """Returns the time of the host that work takes, in ns."""
+        started = self._now_ns()
+        work()
+        return self._now_ns() - started
+
+    def _device_time(self, work: Callable[[], object]) -> int:
+        """Returns the time on the device of what work enqueues, in ns."""
+        self._driver.event_record(self._lease.started, self._lease.stream)
+        work()
+        self._driver.event_record(self._lease.ended, self._lease.stream)
+        return self._elapsed()
+
     def _record(self, size: int) -> RecordedGraph:
         def record(chain: Chain) -> None:
             chain.mark(self._lease.started)
@@ -339,12 +340,9 @@ class _Bench:
     def _copy(self, memory: _Memory, source: HostAddress, nbytes: int) -> None:
         self._driver.copy_to_device(memory.device.address, source, nbytes, self._lease.stream)
 
-    def _timed_copy(self, memory: _Memory, source: HostAddress, nbytes: int) -> int:
-        started = self._now_ns()
+    def _copy_and_wait(self, memory: _Memory, source: HostAddress, nbytes: int) -> None:
         self._copy(memory, source, nbytes)
-        self._driver.event_record(self._lease.done, self._lease.stream)
-        self._wait()
-        return self._now_ns() - started
+        self._settle()
 
     def _elapsed(self) -> int:
         """Returns the device time from ``started`` to ``ended`` in ns."""
@@ -354,9 +352,6 @@ class _Bench:
     def _settle(self) -> None:
         """Waits until all work has ended."""
         self._driver.event_record(self._lease.done, self._lease.stream)
-        self._wait()
-
-    def _wait(self) -> None:
         if not self._device.waiter.event(self._lease.done, deadline_after(self._device.clock, TIMEOUT_S)):
             raise self._late()
 

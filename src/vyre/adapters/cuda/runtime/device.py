@@ -124,11 +124,6 @@ class DeviceMember(Unique):
         """Drops every handle without a driver call, because the device is lost or its work was abandoned."""
         raise NotImplementedError
 
-    def sweep(self) -> None:
-        """Returns handles that were forgotten and outlive a context (pools and libraries do); called in a new
-        context.
-        """
-
 
 def release_all(releases: Iterable[Callable[[], object]]) -> None:
     """Calls every function; raises the first ``CudaCallError`` at the end, a sticky one at once."""
@@ -152,9 +147,9 @@ class _State(Enum):
 
 
 class CudaDevice(Unique):
-    """A device behind a driver.
+    """A device behind a driver, with its ``DeviceLifecycle``.
 
-    The constructor calls nothing; ``open`` or the first entry of ``calls`` takes the context, ``close`` returns it.
+    The constructor calls nothing; ``prepare`` or the first entry of ``calls`` takes the context, ``close`` returns it.
     ``facts`` need the driver but no context.  ``driver`` is the seam itself: call it inside ``calls`` only.
     """
 
@@ -193,6 +188,9 @@ class CudaDevice(Unique):
         """One for each thread that waits for streams that are not its own, none of which may be destroyed meanwhile."""
         self.discard: Final[Callable[[Callable[[], None]], None]] = self._discarded.append
         """Has a function called at the next entry of ``calls``; safe from a finaliser and from any thread."""
+        self._orphans: list[Callable[[], None]] = []
+        self.orphan: Final[Callable[[Callable[[], None]], None]] = self._orphans.append
+        """Has a function called in a new context: it returns a handle that was forgotten and outlives its context."""
         self.loaded: Final[WeakValueDictionary[str, LoadedModule]] = WeakValueDictionary()
         """Modules by entry name, to find the one whose kernel a driver reports about."""
 
@@ -226,7 +224,7 @@ class CudaDevice(Unique):
         """Refuses work that cannot run, and makes the context current in this thread."""
         self.check_idle_here()
         if not self._ready or os.getpid() != self._pid or sys.is_finalizing():
-            self.open()
+            self.prepare()
         if self._always_bind or getattr(self._local, "epoch", -1) != self._epoch:
             self._make_current()
         if self._discarded:
@@ -281,7 +279,7 @@ class CudaDevice(Unique):
 
     @property
     def reachable(self) -> bool:
-        """Whether the driver may be called: not before ``open``, after ``close`` or a loss, in a fork, or at exit.
+        """Whether the driver may be called: not before ``prepare``, after ``close`` or a loss, in a fork, or at exit.
 
         While a thread closes or recovers the device, only that thread may call it.
         """
@@ -332,7 +330,7 @@ class CudaDevice(Unique):
             self._members.append(member)
 
     @whole
-    def open(self) -> None:
+    def prepare(self) -> None:
         """Takes the context; does nothing on an open device.  Raises ``BackendUnavailable``."""
         if self._forked:  # the lock may be held by a thread of the parent, which does not exist here
             self._refuse()
@@ -527,18 +525,18 @@ class CudaDevice(Unique):
         driver, options = self.driver, self.options
         if options.allow_primary_reset and not options.own_context:
             driver.primary_reset(options.ordinal)
-            reset = True
+            self._orphans.clear()
         else:
             if self._context:
                 self._return_context()
             self._context = 0
             self._context = self._new_context()
-            reset = False
         driver.set_current(self._context)
         self._local.epoch = self._epoch + 1
         driver.context_synchronize()  # a context that survived a fault fails here, not in the next dispatch
-        if not reset:
-            release_all([member.sweep for member in self._members])
+        orphans = self._orphans[:]
+        self._orphans.clear()
+        release_all(orphans)
 
     def _release_members(self) -> None:
         release_all([*self._taken(), *(member.release for member in reversed(self._members))])

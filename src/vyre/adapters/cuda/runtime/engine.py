@@ -19,7 +19,6 @@ from weakref import ref
 from vyre.adapters.cuda.ptx.mailbox_layout import MOST_ROWS, ROW_BITS, Control, Descriptor, Row, State
 from vyre.adapters.cuda.runtime.arena import plan_arena
 from vyre.adapters.cuda.runtime.device import release_all
-from vyre.adapters.cuda.runtime.engine_entries import Entry
 from vyre.adapters.cuda.runtime.executor import CudaPipeline
 from vyre.adapters.cuda.runtime.launch import (
     PreparedLaunch,
@@ -29,7 +28,16 @@ from vyre.adapters.cuda.runtime.launch import (
     resident_blocks,
     resident_per_multiprocessor,
 )
-from vyre.adapters.cuda.runtime.mailbox import RowLayout, RowMemory, Rows, Words, frees, read_outputs, write_inputs
+from vyre.adapters.cuda.runtime.mailbox import (
+    RowLayout,
+    RowMemory,
+    Rows,
+    Submission,
+    Words,
+    frees,
+    read_outputs,
+    write_inputs,
+)
 from vyre.adapters.cuda.runtime.notices import Notices
 from vyre.adapters.cuda.runtime.slot import Resources
 from vyre.adapters.cuda.runtime.waiting import deadline_after
@@ -97,12 +105,12 @@ class CudaEngine(Unique):
         self._number = 0
         self._launched = 0
         self._jobs = self._full = self._waits = 0
-        self._open: deque[Entry] = deque()
+        self._open: deque[Submission] = deque()
         """Entries of which not all jobs are known to have ended, in order."""
-        self._ended_singles: deque[Entry] = deque()
+        self._ended_singles: deque[Submission] = deque()
         """Entries of one job that have ended, since results were copied aside."""
-        self._entries: dict[int, Entry] = {}
-        self._forgotten: deque[Entry] = deque()
+        self._entries: dict[int, Submission] = {}
+        self._forgotten: deque[Submission] = deque()
         """Entries that nobody wants any more, whose memory is taken back with the next use of the engine."""
         self._closed = False
         self._error: BackendError | None = None
@@ -222,7 +230,7 @@ class CudaEngine(Unique):
                 number, words, rows = self._number, self._words, self._take(jobs)
                 assert words is not None
                 before = self._open[-1].before + self._open[-1].count if self._open else self._jobs
-                entry = Entry(number, before, rows, into)
+                entry = Submission(number, before, rows, into)
                 self._open.append(entry)
                 write_inputs(self._layout, rows, columns)
                 self._entries[number] = entry
@@ -514,7 +522,7 @@ class CudaEngine(Unique):
             self._jobs = entry.before + entry.count  # also if an interrupt has this done again
             self._open.popleft()
 
-    def _is_complete(self, entry: Entry) -> bool:
+    def _is_complete(self, entry: Submission) -> bool:
         """Returns whether all jobs of an entry have ended, and the kernel has done with its place in the ring."""
         return self._words is None or self._words.end_of(entry.number & self._mask) > entry.number
 
@@ -523,12 +531,12 @@ class CudaEngine(Unique):
         self._sweep()
         return self._jobs + sum(self._ended_of(entry) for entry in self._open)
 
-    def _ended_of(self, entry: Entry) -> int:
+    def _ended_of(self, entry: Submission) -> int:
         if entry.rows is None or self._is_complete(entry):
             return entry.count
         return 0 if entry.count == 1 else int((entry.rows.states != _WAITING).sum())
 
-    def _settle(self, entry: Entry) -> None:
+    def _settle(self, entry: Submission) -> None:
         """Copies the heads and the outputs of an entry, so that its memory can be used again."""
         rows = entry.rows
         if rows is None:
@@ -538,13 +546,13 @@ class CudaEngine(Unique):
         self._rows.give_back(entry)
 
     @staticmethod
-    def _heads(entry: Entry) -> npt.NDArray[np.uint8]:
+    def _heads(entry: Submission) -> npt.NDArray[np.uint8]:
         if entry.rows is not None:
             return entry.rows.bytes[:, : Row.BODY]
         assert entry.heads is not None
         return entry.heads
 
-    def _entry(self, ticket: int) -> Entry:
+    def _entry(self, ticket: int) -> Submission:
         entry = self._entries.get(ticket >> ROW_BITS)
         if entry is None:
             raise InvalidResource("the ticket was forgotten", fix="keep the result.")
@@ -587,7 +595,7 @@ class CudaEngine(Unique):
         if self._device.reachable:
             self._resources.quarantine.hold(self.lease.stream, partial(release_all, releases))
 
-    def _error_of(self, entry: Entry, row: int) -> BackendError:
+    def _error_of(self, entry: Submission, row: int) -> BackendError:
         """Returns the error of a job that has not completed."""
         device, counters = self._device, self._device.counters
         title, state = self._pipeline.title, entry.state(row)

@@ -6,29 +6,35 @@ lengths, with the module chosen for its grid, and the slots that are idle betwee
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.cuda.ptx.abi import inlined_uniforms, uses_table
 from vyre.adapters.cuda.ptx.kernel import Assumption
 from vyre.adapters.cuda.ptx.options import PROFILES, USUAL_PROFILE, EmitOptions
 from vyre.adapters.cuda.runtime.arena import ARENA_FACTS
-from vyre.adapters.cuda.runtime.host_slot import SlotPool, SlotSpec, plan_dispatch
+from vyre.adapters.cuda.runtime.device import CudaDevice
+from vyre.adapters.cuda.runtime.host_slot import HostSlot, SlotPool, SlotSpec, plan_dispatch
 from vyre.adapters.cuda.runtime.kernels import KernelCache
 from vyre.adapters.cuda.runtime.launch import resident_per_multiprocessor
 from vyre.adapters.cuda.runtime.loaded import LoadedModule
-from vyre.adapters.cuda.runtime.pipeline import KernelPipeline, launch_limits, refuse_on
 from vyre.adapters.cuda.runtime.slot import Resources
+from vyre.adapters.cuda.runtime.waiting import DeadlinePassed, deadline_after
+from vyre.adapters.forks import process_lock
 from vyre.adapters.grid_kernels import kernel_plan
 from vyre.adapters.kernel_plan import KernelPlan
 from vyre.adapters.kernel_source import KernelSource
 from vyre.adapters.optimizing import passes_for
 from vyre.adapters.pipelines import Compilation, PipelineExecutor
-from vyre.domain.binding import BindingPlan, plan_bindings
+from vyre.domain.binding import plan_bindings
 from vyre.domain.device import EngineKind
-from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.dispatch import DispatchConfig, DispatchTiming, refuse_unsupported
+from vyre.domain.errors import DispatchTimeout, TrapError, UnsupportedFeature
+from vyre.domain.geometry import LaunchLimits
 from vyre.domain.grid_sync import has_grid_barriers
 from vyre.domain.identity import program_digest
 from vyre.domain.interface import resolve_launch
@@ -38,13 +44,48 @@ from vyre.domain.missing import check_program
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.launching.execution_prices import ExecutionMode
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs, GridSyncMode, choose_grid_sync
-from vyre.ports.interrupts import whole
+from vyre.ports.interrupts import undisturbed, whole
 from vyre.ports.planning import DispatchWork
 from vyre.ports.support import Profiler
 
+if TYPE_CHECKING:
+    from vyre.ports.requests import HostBytes, OutputStorage
 
-class CudaPipeline(KernelPipeline):
-    """One program under one config, emitted for the grid that it is launched on."""
+SHAPES: Final = 64
+_INSTEAD: Final = {
+    "step_budget": "count steps on `reference`, or bound the time by timeout_s.",
+    "race_check": "look for races on `reference` or `cuda-machine`.",
+}
+
+
+class Shape(NamedTuple):
+    """A pipeline at certain input lengths: its launch, the source of its module, and its idle slots.
+
+    ``module`` is called inside ``device.calls``.  ``lanes`` is the number of lanes of the whole grid; ``returned`` is
+    the number of bytes of all outputs.
+    """
+
+    launch: Launch
+    module: Callable[[], LoadedModule]
+    idle: list[HostSlot]
+    lanes: int
+    returned: int
+
+
+class Running(NamedTuple):
+    """A dispatch that was enqueued.  Times are in ns of the device's clock."""
+
+    slot: HostSlot
+    shape: Shape
+    started_ns: int
+    enqueued_ns: int
+
+
+class CudaPipeline:
+    """One program under one config, emitted for the grid that it is launched on; ``dispatch`` is re-entrant.
+
+    ``begin`` and ``complete`` are its halves: between them the device works and the caller need not wait.
+    """
 
     def __init__(
         self,
@@ -60,41 +101,146 @@ class CudaPipeline(KernelPipeline):
         Raises the errors of emission, of loading and of an unsupported config.
         """
         device = resources.device
-        refuse_on(device, config, PROFILES)
+        _refuse_on(device, config)
         source = KernelSource.of(program, config.spec, config.workgroup)
         program = source.sized
-        limits = launch_limits(device, folds=True)
+        limits = launch_limits(device)
         check_program(program, limits)
-        super().__init__(
-            resources,
-            slots,
-            profiler,
-            id=f"{device.backend}:{program_digest(program).hex()[:16]}",
-            title=program.name or "unnamed",
-            plan=plan_bindings(program),
-            config=config,
-        )
+        self.id: Final = f"{device.backend}:{program_digest(program).hex()[:16]}"
+        self.title: Final = program.name or "unnamed"
+        self.plan: Final = plan_bindings(program)
+        self.config: Final = config
+        self._resources = resources
+        self._slots = slots
+        self._profiler = profiler
+        self._shapes: OrderedDict[tuple[int, ...], Shape] = OrderedDict()
+        self._lock = process_lock()
         self._kernels = kernels
         self._program = program
         self._limits = limits
         self._source = source
         self._profile = USUAL_PROFILE if config.profile is None else PROFILES[config.profile]
         self._grid_barriers = has_grid_barriers(program)
-        self._passes = passes_for(program, config, EngineKind.DEVICE, kernels.optimizes, kernels.decisions)
+        self._passes = passes_for(program, config, EngineKind.DEVICE, kernels.maker.optimizes, kernels.maker.decisions)
         steps: list[Compilation] = []
         with device.calls:
             self._module(self._options(native=self._native((1, 1, 1), steps.append)), steps.append)
         self.compilation: Compilation = _joined(steps)
 
-    @property
-    def cooperative(self) -> bool:
-        """Whether the config demands cooperative launches."""
-        return self._config.cooperative
+    # ---------------------------------------------------------------- dispatching
+    def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
+        """Runs once and fills ``outputs``; on an error ``outputs`` is cleared."""
+        with self._profiler.range("vyre.cuda.host_dispatch"):
+            deadline = deadline_after(self._resources.device.clock, self.config.timeout_s)
+            return self.complete(self.begin(inputs, deadline), outputs, deadline, at_once=True)
 
-    @property
-    def race_check(self) -> bool:
-        """Whether its launches are watched for data races."""
-        return self._config.race_check
+    def begin(self, inputs: Sequence[HostBytes], deadline_ns: int | None) -> Running:
+        """Enqueues one dispatch; the inputs have been read when this returns.  ``complete`` must follow."""
+        device = self._resources.device
+        started = device.clock.now_ns()
+        shape = self.shape(tuple([view.nbytes for view in inputs]))
+        slot = None
+        try:
+            slot = self._slot(shape)
+            slot.active = True  # before the device is entered: ``close`` waits for it, or refuses this thread
+            device.call(slot.start, inputs, deadline_ns)
+            slot.active = False
+            return Running(slot, shape, started, device.clock.now_ns())
+        except BaseException as error:
+            if slot is not None:
+                self._failed(slot, error)
+            raise
+
+    @whole
+    def done(self, running: Running) -> bool:
+        """Returns whether ``complete`` would return without waiting."""
+        with self._resources.device.calls:
+            return running.slot.done()
+
+    @whole
+    def wait(self, running: Running, deadline_ns: int | None) -> bool:
+        """Waits until ``complete`` would return without waiting; returns False if the deadline passed first.
+
+        The dispatch is not given up then.
+        """
+        device = self._resources.device
+        with device.calls:
+            return device.waiter.event(running.slot.lease.done, deadline_ns)
+
+    def complete(
+        self, running: Running, outputs: OutputStorage, deadline_ns: int | None, *, at_once: bool = False
+    ) -> DispatchTiming:
+        """Waits for a dispatch and fills ``outputs``; on an error ``outputs`` is cleared.  Call it once per dispatch.
+
+        ``at_once`` tells that the caller did nothing between ``begin`` and this call, so that the time between them is
+        the dispatch's.
+        """
+        device, slot, launch = self._resources.device, running.slot, running.shape.launch
+        kept = False
+        try:
+            slot.active = True
+            views = outputs.begin(launch.output_nbytes)
+            device_ns, launches = device.call(slot.finish, views, deadline_ns), slot.launches
+            now = device.clock.now_ns()
+            slot.took(device_ns, now - running.started_ns if at_once else None)
+            idle = self._slots.home_of(slot)
+            # One statement without a call, in which no signal is handled: until then the slot is this thread's.
+            kept, slot.active, idle[:0] = True, False, (slot,)
+        except BaseException as error:
+            if not kept:
+                outputs.clear()
+                self._failed(slot, error)
+            raise
+        self._slots.trim()
+        timing = DispatchTiming(
+            now - running.started_ns,
+            device_ns,
+            running.enqueued_ns - running.started_ns,
+            now - running.enqueued_ns,
+            launches,
+        )
+        self._count(running.shape, timing)
+        return timing
+
+    def shape(self, input_nbytes: tuple[int, ...]) -> Shape:
+        """Returns the shape for inputs of these lengths.  Raises as ``launch_of`` does."""
+        return self._shapes.get(input_nbytes) or undisturbed(self._new_shape, input_nbytes)
+
+    def _new_shape(self, input_nbytes: tuple[int, ...]) -> Shape:
+        launch = self.launch_of(input_nbytes)
+        with self._resources.device.calls:
+            module = partial(self._module, self.options_for(launch))
+        shape = Shape(launch, module, [], prod(launch.grid) * prod(launch.workgroup), sum(launch.output_nbytes))
+        with self._lock:
+            shape = self._shapes.setdefault(input_nbytes, shape)
+            if len(self._shapes) > SHAPES:
+                self._shapes.popitem(last=False)
+        return shape
+
+    def is_prepared(self, input_nbytes: tuple[int, ...], /) -> bool:
+        """Returns whether a slot is ready for a dispatch of inputs of these lengths."""
+        found = self._shapes.get(input_nbytes)
+        return found is not None and bool(found.idle)
+
+    @whole
+    def prepare(self, input_nbytes: tuple[int, ...], /) -> None:
+        """Resolves the shape, loads its module and makes a slot ready; launches nothing."""
+        shape = self.shape(input_nbytes)
+        if shape.idle:
+            return
+        device, slot = self._resources.device, self._slot(shape)
+        try:
+            with device.calls:
+                device.waiter.stream(slot.lease.stream, None)  # its memory may go to another stream before it is used
+        except BaseException as error:
+            self._failed(slot, error)
+            raise
+        self._slots.put(slot)
+
+    # ---------------------------------------------------------------- what other modules run
+    def launch_of(self, input_nbytes: tuple[int, ...]) -> Launch:
+        """Returns the launch for inputs of these lengths.  Raises what resolving it raises."""
+        return resolve_launch(self._source.program, input_nbytes, self.config, self._limits)
 
     def module_for(self, grid: Dim3, assume: frozenset[Assumption], *, inline_uniforms: bool) -> LoadedModule:
         """Returns the variant for memory of which only ``assume`` is known.  Call it inside ``device.calls``.
@@ -105,25 +251,6 @@ class CudaPipeline(KernelPipeline):
         if not inline_uniforms:
             options = replace(options, switches=replace(options.switches, inline_uniforms=False))
         return self._module(options)
-
-    @property
-    def plan(self) -> BindingPlan:
-        """Returns the bindings of the program."""
-        return self._plan
-
-    @property
-    def config(self) -> DispatchConfig:
-        """Returns the config."""
-        return self._config
-
-    @property
-    def title(self) -> str:
-        """Returns the name of the program in messages."""
-        return self._title
-
-    def launch_of(self, input_nbytes: tuple[int, ...]) -> Launch:
-        """Returns the launch for inputs of these lengths.  Raises what resolving it raises."""
-        return self._resolve(input_nbytes)
 
     def staying_module(self) -> LoadedModule:
         """Returns the module whose kernel stays and takes jobs from a mailbox.  Call it inside ``device.calls``."""
@@ -148,7 +275,7 @@ class CudaPipeline(KernelPipeline):
     @whole
     def planned(self, input_nbytes: tuple[int, ...], sink: DecisionSink | None) -> DispatchWork:
         """Returns the work of a dispatch of inputs of these lengths.  ``sink`` receives the decisions about it."""
-        launch = self._resolve(input_nbytes)
+        launch = self.launch_of(input_nbytes)
         with self._resources.device.calls:
             options = self.options_for(launch, sink)
             if sink is not None:
@@ -165,14 +292,51 @@ class CudaPipeline(KernelPipeline):
         return kernel_plan(self._program, len(module.kernels))
 
     # ---------------------------------------------------------------- details
+    def _slot(self, shape: Shape) -> HostSlot:
+        """Returns an idle slot, or else a new one.  It is dropped with the last reference to it."""
+        try:
+            slot, shape.idle[:1] = shape.idle[0], ()  # one statement without a call, as in ``complete``
+            return slot
+        except IndexError:
+            pass  # no error of the new one is told as one that came while this was handled
+        return undisturbed(self._new_slot, shape)
+
+    def _new_slot(self, shape: Shape) -> HostSlot:
+        with self._resources.device.calls:
+            return self._slots.make(shape.module(), self._spec(shape.launch), shape.idle)
+
+    def _failed(self, slot: HostSlot, error: BaseException) -> None:
+        """Keeps or drops the slot, depending on ``error``; raises ``DispatchTimeout`` if a deadline passed."""
+        slot.active = False
+        if isinstance(error, TrapError):  # the dispatch ran to its end
+            self._slots.put(slot)
+            return
+        undisturbed(self._slots.drop, slot, error)
+        if isinstance(error, DeadlinePassed):
+            device = self._resources.device
+            device.counters.timeouts += 1
+            name = self.config.label or self.title
+            raise DispatchTimeout(
+                f"dispatch `{name}` ({self.id}) did not finish on backend `{device.backend}` within "
+                f"{self.config.timeout_s} s; it may still run, and its memory is set aside until it ends"
+            ) from None
+
+    def _count(self, shape: Shape, timing: DispatchTiming) -> None:
+        counters, device_ns = self._resources.device.counters, timing.device_ns or 0
+        counters.scheduled_thread_slots += shape.lanes
+        counters.launched_elements += shape.launch.element_count
+        counters.readback_bytes += shape.returned
+        counters.dispatches += 1
+        counters.timed_wall_ns += timing.wall_ns
+        counters.timed_device_ns += device_ns
+        counters.timed_enqueue_ns += timing.enqueue_ns or 0
+        counters.timed_wait_ns += timing.wait_ns or 0
+        if device_ns > counters.timed_device_max_ns:
+            counters.timed_device_max_ns = device_ns
+
     def _spec(self, launch: Launch) -> SlotSpec:
-        return super()._spec(launch)._replace(order=partial(kernel_plan, self._program))
-
-    def _resolve(self, input_nbytes: tuple[int, ...]) -> Launch:
-        return resolve_launch(self._source.program, input_nbytes, self._config, self._limits)
-
-    def _select(self, launch: Launch) -> Callable[[], LoadedModule]:
-        return partial(self._module, self.options_for(launch))
+        config, order = self.config, partial(kernel_plan, self._program)
+        return SlotSpec(self.id, self.plan, launch, config.launches, config.cooperative, config.race_check, order)
 
     def _native(
         self, grid: Dim3, told: Callable[[Compilation], object] | None = None, sink: DecisionSink | None = None
@@ -183,7 +347,7 @@ class CudaPipeline(KernelPipeline):
         """
         if not self._grid_barriers:
             return True
-        sink = self._kernels.decisions if sink is None else sink
+        sink = self._kernels.maker.decisions if sink is None else sink
         return decide(sink, choose_grid_sync, self.grid_sync(grid, told)).mode is GridSyncMode.NATIVE
 
     def grid_sync(self, grid: Dim3, told: Callable[[Compilation], object] | None = None) -> GridSyncInputs:
@@ -193,7 +357,7 @@ class CudaPipeline(KernelPipeline):
         """
         device = self._resources.device
         facts = device.facts
-        forced = GridSyncMode.NATIVE if self._config.cooperative else device.options.grid_sync
+        forced = GridSyncMode.NATIVE if self.config.cooperative else device.options.grid_sync
         undecided = forced is None and facts.cooperative_launch  # else the native kernel need not be compiled
         resident = self._resident_natively(told) if undecided else 0
         return GridSyncInputs(facts.cooperative_launch, prod(grid), facts.multiprocessors, resident, forced)
@@ -222,6 +386,33 @@ class CudaPipeline(KernelPipeline):
         return self._kernels.get(self._source, options, told)
 
 
+def launch_limits(device: CudaDevice) -> LaunchLimits:
+    """Returns the limits of one launch on the device, whose grid is folded where it must be."""
+    facts = device.facts
+    return LaunchLimits(
+        device.backend,
+        facts.max_threads_per_block,
+        facts.max_block,
+        facts.folded_grid,
+        facts.max_grid,
+        facts.max_shared,
+        facts.total_memory,
+    )
+
+
+def _refuse_on(device: CudaDevice, config: DispatchConfig) -> None:
+    """Raises ``UnsupportedFeature`` for a field that is set and that the backend cannot honour."""
+    honoured = {"timeout_s", "cooperative"}
+    if device.driver.checks_races:
+        honoured.add("race_check")
+    if config.profile in PROFILES:
+        honoured.add("profile")
+    refuse_unsupported(config, device.backend, honoured, _INSTEAD)
+    if config.cooperative and not device.facts.cooperative_launch:
+        feature = f"cooperative launches on {device.facts.name}"
+        raise UnsupportedFeature(feature=feature, backend=device.backend)
+
+
 def _joined(made: list[Compilation]) -> Compilation:
     """Returns the steps of all compilations together; nothing was missed if every module existed already."""
     phases: dict[str, int] = {}
@@ -239,4 +430,4 @@ class CudaExecutor(PipelineExecutor[CudaPipeline]):
                 pipeline = CudaPipeline(resources, kernels, slots, profiler, program, config)
             return pipeline, pipeline.compilation
 
-        super().__init__(make, kernels.decisions, kernels.discard, resources.device.clock.now_ns)
+        super().__init__(make, kernels.maker.decisions, kernels.discard, resources.device.clock.now_ns)

@@ -13,6 +13,7 @@ from vyre.domain.errors import BackendUnavailable
 from vyre.domain.frozen import frozen
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.names import BackendId, Dim3
+from vyre.policies.launching.grid_sync_mode import GridSyncMode
 
 if TYPE_CHECKING:
     from vyre.policies.devices.occupancy import DeviceEnvelope
@@ -159,8 +160,8 @@ def _check(facts: CudaDeviceFacts) -> None:
     check_driver(select_target(TargetInputs(facts.target)), facts.driver_version)
 
 
-def profile_of(facts: CudaDeviceFacts, backend: BackendId, *, native_grid_sync: bool) -> DeviceProfile:
-    """Returns the profile of the backend on this device.
+def profile_of(facts: CudaDeviceFacts, backend: BackendId, grid_sync: GridSyncMode | None) -> DeviceProfile:
+    """Returns the profile of the backend on this device; ``grid_sync`` may turn native grid barriers off.
 
     A driver that limits the time of kernels keeps none.
     """
@@ -173,7 +174,7 @@ def profile_of(facts: CudaDeviceFacts, backend: BackendId, *, native_grid_sync: 
         supports_f16=facts.target >= HALF_FROM[ScalarType.F16],
         supports_bf16=facts.target >= HALF_FROM[ScalarType.BF16],
         supports_trap_propagation=True,
-        supports_grid_sync=native_grid_sync and facts.cooperative_launch,
+        supports_grid_sync=grid_sync is not GridSyncMode.SPLIT and facts.cooperative_launch,
         allows_host_grid_sync_split=True,
         supports_async_compute=True,
         supports_speculation=True,

@@ -40,7 +40,7 @@ class SlotSpec(NamedTuple):
     """The purpose of a slot: one module on one launch geometry.
 
     ``iterations`` is the number of times that all kernels run; ``title`` names the slot in its decisions.  ``order``
-    tells the order of so many kernels if grid loops repeat some of them; None where kernels come from a bundle.
+    tells the order of so many kernels if grid loops repeat some of them.
     """
 
     title: str
@@ -48,12 +48,12 @@ class SlotSpec(NamedTuple):
     launch: Launch
     iterations: int
     cooperative: bool
-    race_check: bool = False
-    order: Callable[[int], KernelPlan | None] | None = None
+    race_check: bool
+    order: Callable[[int], KernelPlan | None]
 
     def steps(self, module: LoadedModule) -> KernelPlan | None:
         """Returns the order of the kernels of a module if grid loops repeat some of them."""
-        return None if self.order is None else self.order(len(module.kernels))
+        return self.order(len(module.kernels))
 
 
 class DispatchPlan(NamedTuple):

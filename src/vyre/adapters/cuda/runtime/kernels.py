@@ -25,7 +25,6 @@ from vyre.domain.errors import KernelCompileFailed
 from vyre.domain.identity import program_digest
 from vyre.domain.names import Dim3
 from vyre.domain.specialization import SpecMap
-from vyre.policies.journal import DecisionSink
 
 MODULES: Final = 2048
 
@@ -51,22 +50,12 @@ class KernelCache(DeviceMember):
 
     def __init__(self, device: CudaDevice, maker: CodeMaker, *, limit: int = MODULES) -> None:
         self._device = device
-        self._maker = maker
+        self.maker: Final = maker
         self._modules: MemoryCache[Key, LoadedModule] = MemoryCache(
             MemoryBudget(entries=limit), now_ns=device.clock.now_ns, sink=maker.decisions
         )
         self._loader = ModuleLoader(device)
         device.add(self)
-
-    @property
-    def decisions(self) -> DecisionSink | None:
-        """Returns the sink of decisions about kernels."""
-        return self._maker.decisions
-
-    @property
-    def optimizes(self) -> bool:
-        """Returns whether the session allows the optimizer."""
-        return self._maker.optimizes
 
     def get(
         self, source: KernelSource, options: EmitOptions, told: Callable[[Compilation], object] | None = None
@@ -111,14 +100,14 @@ class KernelCache(DeviceMember):
     ) -> Built[LoadedModule]:
         self._device.enter()  # builds run on threads of their own
         steps = Steps(self._device.clock.now_ns)
-        code = self._maker.code(source, options, steps)
+        code = self.maker.code(source, options, steps)
         try:
             try:
                 module = self._load(code, source, options, steps)
             except (CudaCallError, KernelCompileFailed) as error:
                 if code.text or (isinstance(error, CudaCallError) and is_sticky(error.code)):
                     raise
-                code = self._maker.text(source, options, steps, str(error))  # the tool may be newer than the driver
+                code = self.maker.text(source, options, steps, str(error))  # the tool may be newer than the driver
                 module = self._load(code, source, options, steps)
         except CudaCallError as error:  # threads that wait for this build get the same typed error
             raise self._device.fault(error) from error
@@ -128,4 +117,4 @@ class KernelCache(DeviceMember):
 
     def _load(self, code: Code, source: KernelSource, options: EmitOptions, steps: Steps) -> LoadedModule:
         with steps.step("load"):
-            return self._loader.load(code.image, code.kernels, self._maker.sites(source, options))
+            return self._loader.load(code.image, code.kernels, self.maker.sites(source, options))

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from ctypes import c_uint64
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from vyre.adapters.cuda.ptx.mailbox_layout import Descriptor, Entry, Head, Row
+from vyre.adapters.cuda.ptx.mailbox_layout import Descriptor, Entry, Head, Row, State
 from vyre.adapters.cuda.runtime.arena import Arena, Range
 from vyre.adapters.cuda.seam import CudaDriver, DeviceAddress, HostBlock
 
@@ -51,10 +51,30 @@ class Rows:
         """The header of each row, which the kernel writes last."""
 
 
-class HasRows(Protocol):
-    """An owner of the memory of an entry."""
+class Submission:
+    """The jobs of one submission.
 
-    rows: Rows | None
+    ``before`` is the number of jobs before them.  ``rows`` is their memory, until they have been settled: then
+    ``heads`` holds how they ended, and ``into``, where the caller wants the outputs, what they computed.
+    """
+
+    __slots__ = ("before", "count", "heads", "into", "is_wanted", "number", "rows")
+
+    def __init__(self, number: int, before: int, rows: Rows, into: Sequence[memoryview]) -> None:
+        self.number: Final = number
+        self.before: Final = before
+        self.count: Final = len(rows.bytes)
+        self.rows: Rows | None = rows
+        self.into: Final = into
+        self.heads: Bytes | None = None
+        self.is_wanted = True
+
+    def state(self, row: int) -> State:
+        """Returns how a job has ended, or that it has not."""
+        if self.rows is not None:
+            return State(int(self.rows.states[row]))
+        assert self.heads is not None
+        return State(int(self.heads[row, Row.STATE]))
 
 
 class _Block(NamedTuple):
@@ -104,7 +124,7 @@ class RowMemory:
         else:
             self._free.append(self._more(rows * self._nbytes, driver))
 
-    def give_back(self, entry: HasRows) -> None:
+    def give_back(self, entry: Submission) -> None:
         """Takes the memory of an entry, if it has some, for another one."""
         rows = entry.rows
         if rows is not None:

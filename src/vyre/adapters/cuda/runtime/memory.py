@@ -15,7 +15,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from vyre.adapters.cuda.codes import Result, is_sticky
 from vyre.adapters.cuda.runtime.device import CudaDevice, DeviceMember, release_all
@@ -23,20 +23,91 @@ from vyre.adapters.cuda.seam import CudaCallError, DeviceAddress, HostBlock, Ker
 from vyre.adapters.forks import process_lock
 from vyre.adapters.size_classes import LEAST_BYTES, size_class
 
+R = TypeVar("R")
 ALIGNMENT: Final = LEAST_BYTES
 """The alignment of every block, in bytes."""
 
 
 class DeviceBlock(NamedTuple):
-    """``capacity`` bytes of device memory at a multiple of 256.  ``epoch`` is the device's at the allocation."""
+    """``capacity`` bytes of device memory at a multiple of 256."""
 
     address: DeviceAddress
     capacity: int
-    epoch: int
 
 
-NO_BLOCK: Final = DeviceBlock(0, 0, 0)
+NO_BLOCK: Final = DeviceBlock(0, 0)
 """The block of an allocation of zero bytes: its address is null."""
+Block = TypeVar("Block", DeviceBlock, HostBlock)
+
+
+class _Blocks(Generic[Block]):
+    """The blocks of one kind of memory: those in use, and idle ones by size class, of at most ``limit`` bytes.
+
+    It makes no driver call.  A block that it does not know is of an earlier epoch, or empty.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._idle: dict[int, list[Block]] = {}
+        self.idle_bytes = 0
+        self._live: dict[int, Block] = {}
+        self._lock = process_lock()
+
+    def take(self, capacity: int) -> Block | None:
+        """Returns an idle block of a class, which is in use from now on."""
+        with self._lock:
+            kept = self._idle.get(capacity)
+            if not kept:
+                return None
+            block = kept.pop()
+            self.idle_bytes -= capacity
+            self._live[block.address] = block
+            return block
+
+    def add(self, block: Block) -> Block:
+        """Returns a new block, which is in use from now on."""
+        with self._lock:
+            self._live[block.address] = block
+        return block
+
+    def drop(self, block: Block, capacity: int, *, keep: bool) -> bool:
+        """Ends the use of a block; returns whether the caller has to free it, since it is neither kept nor unknown."""
+        with self._lock:
+            if self._live.get(block.address) is not block:
+                return False
+            del self._live[block.address]
+            if keep and self.idle_bytes + capacity <= self._limit:
+                self._idle.setdefault(capacity, []).append(block)
+                self.idle_bytes += capacity
+                return False
+            return True
+
+    def take_idle(self) -> list[Block]:
+        """Forgets all idle blocks, and returns them."""
+        with self._lock:
+            idle = [block for kept in self._idle.values() for block in kept]
+            self._idle.clear()
+            self.idle_bytes = 0
+        return idle
+
+    def take_all(self) -> list[Block]:
+        """Forgets all blocks, and returns them."""
+        with self._lock:
+            blocks: list[Block] = list(self._live.values())
+            self._live.clear()
+        return blocks + self.take_idle()
+
+
+def _again_if_full(device: CudaDevice, allocate: Callable[[], R], reclaim: Callable[[], None]) -> R:
+    """Allocates; if the device is full, once more after ``reclaim``."""
+    try:
+        return allocate()
+    except CudaCallError as error:
+        if error.code != Result.OUT_OF_MEMORY:
+            raise
+        device.counters.allocation_retries += 1
+        reclaim()
+        return allocate()
 
 
 class DeviceMemory(DeviceMember):
@@ -48,13 +119,9 @@ class DeviceMemory(DeviceMember):
 
     def __init__(self, device: CudaDevice) -> None:
         self._device = device
-        self._limit = device.options.cached_device_bytes
+        self._blocks: _Blocks[DeviceBlock] = _Blocks(device.options.cached_device_bytes)
         self._pool: Pool = 0
         self._control: Stream = 0
-        self._idle: dict[int, list[DeviceBlock]] = {}
-        self._idle_bytes = 0
-        self._live: dict[DeviceAddress, DeviceBlock] = {}
-        self._orphans: list[Pool] = []
         self._reclaimers: list[Callable[[], None]] = []
         self._lock = process_lock()
         device.add(self)
@@ -66,53 +133,29 @@ class DeviceMemory(DeviceMember):
     @property
     def idle_bytes(self) -> int:
         """Returns the bytes kept for the next allocation of their class."""
-        return self._idle_bytes
+        return self._blocks.idle_bytes
 
     def allocate(self, nbytes: int, stream: Stream) -> DeviceBlock:
         """Returns memory for use on ``stream``, with undefined content: an idle block of its class, or a new one."""
         if nbytes == 0:
             return NO_BLOCK
         capacity = size_class(nbytes)
-        with self._lock:
-            kept = self._idle.get(capacity)
-            if kept:
-                block = kept.pop()
-                self._idle_bytes -= capacity
-                self._live[block.address] = block
-                return block
+        kept = self._blocks.take(capacity)
+        if kept is not None:
+            return kept
         self._device.counters.transient_allocation_bytes_requested += nbytes
-        try:
-            address = self._new(capacity, stream)
-        except CudaCallError as error:
-            if error.code != Result.OUT_OF_MEMORY:
-                raise
-            self._device.counters.allocation_retries += 1
-            self.reclaim()
-            address = self._new(capacity, stream)
-        block = DeviceBlock(address, capacity, self._device.epoch)
-        with self._lock:
-            self._live[address] = block
-        return block
+        address = _again_if_full(self._device, partial(self._new, capacity, stream), self.reclaim)
+        return self._blocks.add(DeviceBlock(address, capacity))
 
     def give_back(self, block: DeviceBlock, stream: Stream | None = None) -> None:
         """Keeps ``block``, on which no work is pending, for the next allocation, or frees it if enough is kept."""
-        if block.capacity == 0 or block.epoch != self._device.epoch:
-            return
-        with self._lock:
-            del self._live[block.address]
-            if self._idle_bytes + block.capacity <= self._limit:
-                self._idle.setdefault(block.capacity, []).append(block)
-                self._idle_bytes += block.capacity
-                return
-        self._free(block, self._any_stream() if stream is None else stream)
+        if self._blocks.drop(block, block.capacity, keep=True):
+            self._free(block, self._any_stream() if stream is None else stream)
 
     def free(self, block: DeviceBlock, stream: Stream) -> None:
         """Frees ``block`` once ``stream`` reaches the call: work queued on it before may still use the block."""
-        if block.capacity == 0 or block.epoch != self._device.epoch:
-            return
-        with self._lock:
-            del self._live[block.address]
-        self._free(block, stream)
+        if self._blocks.drop(block, block.capacity, keep=False):
+            self._free(block, stream)
 
     def retire(self, block: DeviceBlock) -> None:
         """Frees ``block``, on which no work is pending; the stream that it was used on may no longer exist."""
@@ -124,10 +167,7 @@ class DeviceMemory(DeviceMember):
         self._device.release_discarded()
         for reclaim in self._reclaimers:
             reclaim()
-        with self._lock:
-            idle = [block for blocks in self._idle.values() for block in blocks]
-            self._idle.clear()
-            self._idle_bytes = 0
+        idle = self._blocks.take_idle()
         if idle:
             control = self._stream()
             release_all([partial(self._free, block, control) for block in idle])
@@ -146,10 +186,7 @@ class DeviceMemory(DeviceMember):
 
     def release(self) -> None:
         """Frees every block and destroys the pool."""
-        with self._lock:
-            blocks = [*self._live.values(), *(block for kept in self._idle.values() for block in kept)]
-            pool, control = self._pool, self._control
-            self._clear()
+        blocks, (pool, control) = self._blocks.take_all(), self._forget_pool()
         driver = self._device.driver
         frees: list[Callable[[], None]] = []
         if blocks and not control and self._uses_pool:
@@ -169,22 +206,17 @@ class DeviceMemory(DeviceMember):
         release_all(frees)
 
     def forget(self) -> None:
-        """Drops every block without a driver call; the pool is destroyed by ``sweep``."""
+        """Drops every block without a driver call; the pool is destroyed in a new context."""
+        self._blocks.take_all()
+        pool, _ = self._forget_pool()
+        if pool:
+            self._device.orphan(partial(self._device.driver.pool_destroy, pool))
+
+    def _forget_pool(self) -> tuple[Pool, Stream]:
         with self._lock:
-            if self._pool:
-                self._orphans.append(self._pool)
-            self._clear()
-
-    def sweep(self) -> None:
-        """Destroys the pools that ``forget`` dropped."""
-        orphans, self._orphans = self._orphans, []
-        release_all([partial(self._device.driver.pool_destroy, pool) for pool in orphans])
-
-    def _clear(self) -> None:
-        self._live.clear()
-        self._idle.clear()
-        self._idle_bytes = 0
-        self._pool = self._control = 0
+            pool, control = self._pool, self._control
+            self._pool = self._control = 0
+        return pool, control
 
     # ---- driver calls
     @property
@@ -224,79 +256,44 @@ class PinnedMemory(DeviceMember):
 
     def __init__(self, device: CudaDevice) -> None:
         self._device = device
-        self._limit = device.options.cached_host_bytes
-        self._idle: dict[int, list[HostBlock]] = {}
-        self._idle_bytes = 0
-        self._live: dict[int, HostBlock] = {}
-        self._lock = process_lock()
+        self._blocks: _Blocks[HostBlock] = _Blocks(device.options.cached_host_bytes)
         device.add(self)
 
     @property
     def idle_bytes(self) -> int:
         """Returns the bytes kept for the next allocation of their class."""
-        return self._idle_bytes
+        return self._blocks.idle_bytes
 
     def allocate(self, nbytes: int) -> HostBlock:
         """Returns a block of at least ``nbytes`` (more than 0) that no queued copy uses."""
         capacity = size_class(nbytes)
-        with self._lock:
-            kept = self._idle.get(capacity)
-            if kept:
-                block = kept.pop()
-                self._idle_bytes -= capacity
-                self._live[block.address] = block
-                return block
-        try:
-            block = self._device.driver.host_alloc(capacity)
-        except CudaCallError as error:
-            if error.code != Result.OUT_OF_MEMORY:
-                raise
-            self._device.counters.allocation_retries += 1
-            self.reclaim()
-            block = self._device.driver.host_alloc(capacity)
-        with self._lock:
-            self._live[block.address] = block
-        return block
+        kept = self._blocks.take(capacity)
+        if kept is not None:
+            return kept
+        make = partial(self._device.driver.host_alloc, capacity)
+        return self._blocks.add(_again_if_full(self._device, make, self.reclaim))
 
     def give_back(self, block: HostBlock) -> None:
         """Keeps ``block``, which no queued copy uses any more, or frees it if enough is kept."""
-        with self._lock:
-            if self._live.pop(block.address, None) is None:
-                return  # the block is of an earlier epoch
-            if self._idle_bytes + block.view.nbytes <= self._limit:
-                self._idle.setdefault(block.view.nbytes, []).append(block)
-                self._idle_bytes += block.view.nbytes
-                return
-        self._device.driver.host_free(block)
+        if self._blocks.drop(block, block.view.nbytes, keep=True):
+            self._device.driver.host_free(block)
 
     def free(self, block: HostBlock) -> None:
         """Frees ``block``, which no queued copy uses any more."""
-        with self._lock:
-            if self._live.pop(block.address, None) is None:
-                return
-        self._device.driver.host_free(block)
+        if self._blocks.drop(block, block.view.nbytes, keep=False):
+            self._device.driver.host_free(block)
 
     def reclaim(self) -> None:
         """Frees all idle blocks."""
-        with self._lock:
-            idle = [block for kept in self._idle.values() for block in kept]
-            self._idle.clear()
-            self._idle_bytes = 0
-        release_all([partial(self._device.driver.host_free, block) for block in idle])
+        release_all([partial(self._device.driver.host_free, block) for block in self._blocks.take_idle()])
 
     def release(self) -> None:
         """Frees every block."""
-        with self._lock:
-            blocks = [*self._live.values(), *(block for kept in self._idle.values() for block in kept)]
-        self.forget()
-        release_all([partial(self._device.driver.host_free, block) for block in blocks])
+        release_all([partial(self._device.driver.host_free, block) for block in self._blocks.take_all()])
 
     def forget(self) -> None:
         """Drops every block without a driver call."""
-        with self._lock:
-            self._live.clear()
-            self._idle.clear()
-            self._idle_bytes = 0
+        self._blocks.take_all()
 
 
 class Quarantine(DeviceMember):

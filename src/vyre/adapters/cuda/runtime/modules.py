@@ -27,7 +27,6 @@ class ModuleLoader(DeviceMember):
     def __init__(self, device: CudaDevice) -> None:
         self._device = device
         self._loaded: set[Library] = set()
-        self._orphans: list[Library] = []
         device.add(self)
 
     def load(self, image: bytes, entries: Sequence[EmittedKernel], sites: SiteFinder | None = None) -> LoadedModule:
@@ -43,7 +42,7 @@ class ModuleLoader(DeviceMember):
             kernels = tuple(self._kernel(loaded.library, entry, loaded.log) for entry in entries)
         except CudaCallError as error:
             if is_sticky(error.code):
-                self._orphans.append(loaded.library)
+                device.orphan(partial(driver.library_unload, loaded.library))
             device.roll_back(error, [partial(driver.library_unload, loaded.library)])
             raise
         except KernelCompileFailed:
@@ -64,14 +63,10 @@ class ModuleLoader(DeviceMember):
         release_all([partial(self._device.driver.library_unload, library) for library in libraries])
 
     def forget(self) -> None:
-        """Drops every library without a driver call; ``sweep`` unloads them."""
+        """Drops every library without a driver call; they are unloaded in a new context."""
         libraries, self._loaded = self._loaded, set()
-        self._orphans += libraries
-
-    def sweep(self) -> None:
-        """Unloads the libraries that ``forget`` dropped."""
-        orphans, self._orphans = self._orphans, []
-        release_all([partial(self._device.driver.library_unload, library) for library in orphans])
+        for library in libraries:
+            self._device.orphan(partial(self._device.driver.library_unload, library))
 
     def unload(self, library: Library) -> None:
         """Unloads a library whose module has died, unless all were unloaded meanwhile."""
@@ -81,7 +76,7 @@ class ModuleLoader(DeviceMember):
                 self._device.driver.library_unload(library)
             except CudaCallError as error:
                 if is_sticky(error.code):
-                    self._orphans.append(library)
+                    self._device.orphan(partial(self._device.driver.library_unload, library))
                 raise
 
     # ---- details

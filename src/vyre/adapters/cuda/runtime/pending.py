@@ -9,8 +9,7 @@ from typing import Final
 
 from vyre.adapters.callbacks import call_back
 from vyre.adapters.cuda.runtime.device import CudaDevice, DeviceMember
-from vyre.adapters.cuda.runtime.executor import CudaExecutor, CudaPipeline
-from vyre.adapters.cuda.runtime.pipeline import Running
+from vyre.adapters.cuda.runtime.executor import CudaExecutor, CudaPipeline, Running
 from vyre.adapters.cuda.runtime.waiting import FIRST_SLEEP_NS, LONGEST_SLEEP_NS, deadline_after
 from vyre.adapters.forks import refuse_within
 from vyre.domain.dispatch import DispatchTiming, OutputArena
@@ -88,17 +87,12 @@ class CudaPending(Unique):
 
     def _reached(self, deadline_ns: int) -> bool:
         """Returns whether it is done, or its own deadline passed, before ``deadline_ns``."""
-        clock = self._owner.device.clock
-        pause = FIRST_SLEEP_NS
-        while not self.done():
-            now = clock.now_ns()
-            if self._deadline is not None and now >= self._deadline:
-                return True  # collecting raises DispatchTimeout
-            if now >= deadline_ns:
-                return False
-            clock.sleep(min(pause, deadline_ns - now) / 1e9)
-            pause = min(2 * pause, LONGEST_SLEEP_NS)
-        return True
+        device = self._owner.device
+
+        def ended() -> bool:  # collecting raises DispatchTimeout
+            return self.done() or (self._deadline is not None and device.clock.now_ns() >= self._deadline)
+
+        return device.waiter.condition(ended, deadline_ns)
 
     def _collect(self) -> None:
         running = self._running

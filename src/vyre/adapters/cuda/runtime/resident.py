@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from weakref import WeakSet, ref
 
 from vyre.adapters.cuda.runtime import interop
-from vyre.adapters.cuda.runtime.chunks import Piece, PinnedChunks
+from vyre.adapters.cuda.runtime.chunks import Piece, copy_now
 from vyre.adapters.cuda.runtime.device import CudaDevice, DeviceMember, release_all
 from vyre.adapters.cuda.runtime.memory import NO_BLOCK, DeviceBlock
 from vyre.adapters.cuda.runtime.slot import Resources
@@ -22,6 +22,7 @@ from vyre.adapters.cuda.runtime.streams import StreamLease
 from vyre.adapters.cuda.seam import CudaCallError, DeviceAddress, Stream
 from vyre.adapters.dlpack import dlpack_capsule
 from vyre.adapters.forks import process_lock
+from vyre.adapters.host.step_memory import check_range
 from vyre.domain.errors import BackendError, InvalidResource
 from vyre.domain.unique import Unique
 from vyre.ports.interrupts import whole
@@ -206,7 +207,7 @@ class ResidentStore(DeviceMember):
         pieces = [Piece(data, r.address) for data, r in ranges if r.nbytes]
         if pieces:
             with self.device.calls, self.using([r.buffer for _, r in ranges]):
-                self.on_stream(partial(self._send, pieces))
+                self.on_stream(partial(self._copy, pieces, to_device=True))
 
     @whole
     def download(self, reads: Sequence[Readback], /) -> None:
@@ -216,7 +217,7 @@ class ResidentStore(DeviceMember):
         pieces = self.pieces(reads)
         if pieces:
             with self.device.calls, self.using([r.buffer for r in reads]):
-                self.on_stream(partial(self._receive, pieces))
+                self.on_stream(partial(self._copy, pieces, to_device=False))
 
     @whole
     def adopt(self, array: object, /, *, label: str | None = None) -> CudaBuffer:
@@ -256,22 +257,13 @@ class ResidentStore(DeviceMember):
     def range(self, buffer: ResidentBuffer, offset: int, nbytes: int, *, writing: bool) -> MemoryRange:
         """Returns checked bytes of a buffer.  Raises ``InvalidResource``."""
         own = self.own(buffer)
-        if offset < 0 or offset + nbytes > own.nbytes:
-            raise InvalidResource(
-                f"bytes {offset}..{offset + nbytes} of {own!r}", fix=f"stay within its {own.nbytes} bytes."
-            )
-        if writing and own.readonly:
-            raise InvalidResource(f"{own!r} is read-only", fix="adopt a writable array, or copy it.")
+        check_range(own, offset, nbytes, writing=writing)
         return MemoryRange(own, offset, nbytes)
 
     def pieces(self, reads: Iterable[Readback]) -> list[Piece]:
         """Returns the copies to the host, with every range checked."""
         ranges = [(r.into, self.range(r.buffer, r.offset, r.into.nbytes, writing=False)) for r in reads]
         return [Piece(into, r.address) for into, r in ranges if r.nbytes]
-
-    def chunks_for(self, stream: Stream, reads: Sequence[Piece]) -> PinnedChunks:
-        """Returns chunks that fit for receiving ``reads`` (not empty) on ``stream``."""
-        return PinnedChunks.to_receive(self.device, self._resources.pinned, stream, reads)
 
     @whole
     def give_back(self, block: DeviceBlock, busy: Stream | None) -> None:
@@ -334,21 +326,5 @@ class ResidentStore(DeviceMember):
             self._open.add(buffer)
         return buffer
 
-    def _send(self, pieces: Sequence[Piece], lease: StreamLease) -> None:
-        chunks = PinnedChunks.to_send(self.device, self._resources.pinned, lease.stream, pieces)
-        self._and_release(chunks, lambda: chunks.send(pieces, None), lease)
-
-    def _receive(self, pieces: Sequence[Piece], lease: StreamLease) -> None:
-        chunks = self.chunks_for(lease.stream, pieces)
-        self._and_release(chunks, lambda: chunks.receive(pieces, None), lease)
-
-    def _and_release(self, chunks: PinnedChunks, copy: Callable[[], None], lease: StreamLease) -> None:
-        """Copies, waits for the last copy, and returns the chunks; after a failure they go into quarantine."""
-        try:
-            copy()
-            self.device.waiter.stream(lease.stream, None)
-        except CudaCallError:
-            if self.device.reachable:
-                self._resources.quarantine.hold(lease.stream, partial(chunks.release, idle=False))
-            raise
-        chunks.release(idle=True)
+    def _copy(self, pieces: Sequence[Piece], lease: StreamLease, *, to_device: bool) -> None:
+        copy_now(self._resources, lease.stream, pieces, to_device=to_device)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import chain, repeat
 from typing import Final, NamedTuple, TypeAlias
 
-from vyre.adapters.cuda.runtime.chunks import Piece, PinnedChunks
+from vyre.adapters.cuda.runtime.chunks import Piece, copy_now
 from vyre.adapters.cuda.runtime.device import release_all
 from vyre.adapters.cuda.runtime.executor import CudaPipeline
 from vyre.adapters.cuda.runtime.graphs import Chain
@@ -138,8 +138,8 @@ class StepLaunch:
                 plan,
                 step.launch.grid,
                 self._stream,
-                cooperative=step.pipeline.cooperative,
-                race_check=step.pipeline.race_check,
+                cooperative=step.pipeline.config.cooperative,
+                race_check=step.pipeline.config.race_check,
                 sink=resources.decisions,
                 steps=order,
             )
@@ -154,7 +154,7 @@ class StepLaunch:
             driver = device.driver
             if scratch.table:
                 pieces = [Piece(memoryview(pack_table(plan, addresses, step.launch.counts)), base + table)]
-                send_now(resources, self._stream, pieces)
+                copy_now(resources, self._stream, pieces, to_device=True)
             zero = [(addresses[i], n) for i, n in enumerate(step.nbytes) if plan.bindings[i].input_index is None and n]
             if traps + records > zeroed:
                 zero.append((base + zeroed, traps + records - zeroed))
@@ -271,19 +271,6 @@ class Prepared(NamedTuple):
 
     launch: StepLaunch
     step: Step
-
-
-def send_now(resources: Resources, stream: int, pieces: Sequence[Piece]) -> None:
-    """Copies host bytes to the device, and waits for the copies."""
-    chunks = PinnedChunks.to_send(resources.device, resources.pinned, stream, pieces)
-    try:
-        chunks.send(pieces, None)
-        resources.device.waiter.stream(stream, None)
-    except CudaCallError:
-        if resources.device.reachable:
-            resources.quarantine.hold(stream, partial(chunks.release, idle=False))
-        raise
-    chunks.release(idle=True)
 
 
 def _aligned(nbytes: int) -> int:

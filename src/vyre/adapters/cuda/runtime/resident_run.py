@@ -18,11 +18,11 @@ from itertools import chain, repeat
 from typing import Final, NamedTuple
 from weakref import WeakSet
 
-from vyre.adapters.cuda.runtime.chunks import Piece
+from vyre.adapters.cuda.runtime.chunks import Piece, copy_now
 from vyre.adapters.cuda.runtime.device import DeviceMember, release_all
 from vyre.adapters.cuda.runtime.executor import CudaExecutor
 from vyre.adapters.cuda.runtime.resident import MemoryRange, ResidentStore
-from vyre.adapters.cuda.runtime.resident_launch import Prepared, Step, StepLaunch, buffers_of, send_now
+from vyre.adapters.cuda.runtime.resident_launch import Prepared, Step, StepLaunch, buffers_of
 from vyre.adapters.cuda.runtime.resident_slot import ResidentSlot
 from vyre.adapters.cuda.runtime.slot import Resources
 from vyre.adapters.cuda.runtime.waiting import DeadlinePassed, deadline_after
@@ -133,7 +133,7 @@ class ResidentRunner(DeviceMember):
                 many = launch.operations >= MANY_LAUNCHES and replays and not (launch.looks or pieces)
                 bound = (BoundSequence if many else BoundStep)(self, slot, resolved, step.config.timeout_s)
                 if pieces:
-                    send_now(self._resources, slot.lease.stream, pieces)
+                    copy_now(self._resources, slot.lease.stream, pieces, to_device=True)
             except BaseException as error:
                 self._drop(slot, (resolved,), error)
                 raise
@@ -202,7 +202,6 @@ class ResidentRunner(DeviceMember):
     ) -> Ran:
         """Enqueues the first ``once`` steps once and the others ``repeat_count`` times, waits, and reads."""
         device, driver = self.device, self.device.driver
-        stream, started, ended, done = slot.lease
         prepared = slot.prepare(steps)
         looks = any(launch.looks for launch, _ in prepared)
         if wanted and (looks or not (slot.records(prepared[:once]) and slot.records(prepared[once:]))):
@@ -216,7 +215,7 @@ class ResidentRunner(DeviceMember):
         copies = slot.copies(run, deadline)
         if copies is not None:
             copies.send(run[0].step.number)  # before the timing starts, because nothing runs yet
-        driver.event_record(started, stream)
+        driver.event_record(slot.lease.started, slot.lease.stream)
         for part, rounds in ((prepared[:once], 1), (prepared[once:], repeat_count)):
             if check is None:
                 slot.enqueue(part, rounds, copies, wanted)
@@ -225,17 +224,22 @@ class ResidentRunner(DeviceMember):
                     if copies is not None:
                         copies.send(step.number)
                     launch.enqueue_checked(step, check)
-        driver.event_record(ended, stream)
-        driver.event_record(done, stream)
+        enqueued, device_ns = self._end(slot, reads, deadline)
+        slot.settle(device_ns, device.clock.now_ns() - began)
+        return Ran(enqueued, device_ns)
+
+    def _end(self, slot: ResidentSlot, reads: Sequence[Piece], deadline: int | None) -> tuple[int, int]:
+        """Waits for the end of a run, and reads; returns when all was enqueued, and the kernels' time, in ns."""
+        device, (stream, _, ended, done) = self.device, slot.lease
+        device.driver.event_record(ended, stream)
+        device.driver.event_record(done, stream)
         enqueued = device.clock.now_ns()
         if reads:
             device.counters.sync_points += 1
             self._read(slot, reads, deadline)
         else:
             slot.wait(deadline)
-        device_ns = slot.device_ns()
-        slot.settle(device_ns, device.clock.now_ns() - began)
-        return Ran(enqueued, device_ns)
+        return enqueued, slot.device_ns()
 
     @whole
     def loop_executors(self, steps: Sequence[ResidentStep], /) -> frozenset[FixpointExecutor]:
@@ -272,7 +276,7 @@ class ResidentRunner(DeviceMember):
         """Enqueues the first ``once`` steps once, and a graph that repeats the others until one round leaves the flag
         at 0; waits once.  None where there is no such graph, and then nothing has run.
         """
-        device, driver = self.device, self.device.driver
+        driver = self.device.driver
         prepared = slot.prepare(steps)
         if not 0 < limit <= U32_MAX or not _loops_in_graphs(prepared):
             return None
@@ -280,22 +284,16 @@ class ResidentRunner(DeviceMember):
         loop = slot.loops.ready(rest, slot.record, flag.address, limit)
         if loop is None:
             return None
-        stream, started, ended, done = slot.lease
         copies = slot.copies(prepared, deadline)
         if copies is not None:
             copies.send(steps[0].number)
-        driver.event_record(started, stream)
+        driver.event_record(slot.lease.started, slot.lease.stream)
         slot.enqueue(prepared[:once], 1, copies)
         if copies is not None:
             for _, step in rest:
                 copies.send(step.number)
         loop.launch()
-        driver.event_record(ended, stream)
-        driver.event_record(done, stream)
-        enqueued = device.clock.now_ns()
-        device.counters.sync_points += 1
-        self._read(slot, [loop.status, *reads], deadline)
-        device_ns = slot.device_ns()
+        enqueued, device_ns = self._end(slot, [loop.status, *reads], deadline)
         slot.end()
         rounds, converged = loop.ended()
         return Ran(enqueued, device_ns, slot.launches or 0, rounds, converged)
@@ -330,14 +328,7 @@ class ResidentRunner(DeviceMember):
         return Ran(ran.enqueued_ns or self.device.clock.now_ns(), device_ns, launches, rounds, converged)
 
     def _read(self, slot: ResidentSlot, reads: Sequence[Piece], deadline: int | None) -> None:
-        chunks = self._store.chunks_for(slot.lease.stream, reads)
-        try:
-            chunks.receive(reads, deadline)
-        except (CudaCallError, DeadlinePassed):
-            if self.device.reachable:
-                self._resources.quarantine.hold(slot.lease.stream, partial(chunks.release, idle=False))
-            raise
-        chunks.release(idle=True)
+        copy_now(self._resources, slot.lease.stream, reads, deadline, to_device=False)
 
     def check_trap(self, slot: ResidentSlot, deadline: int | None, launch: StepLaunch) -> None:
         """Waits for a launch whose memory is looked at, and raises its trap, if it has one."""
@@ -528,7 +519,7 @@ class BoundStep(Bound):
     def expire(self, why: str, /) -> None:
         """Implements ``Expiring.expire``."""
         # If the device is lost, that is the error to raise.
-        self._calls, self._enter = (partial(_refuse, why),), self._device.open
+        self._calls, self._enter = (partial(_refuse, why),), self._device.prepare
 
 
 class BoundSequence(Bound):
@@ -545,7 +536,7 @@ class BoundSequence(Bound):
         try:
             self.active: bool = True
             if self._expired:
-                self._runner.device.open()  # if the device is lost, that is the error to raise
+                self._runner.device.prepare()  # if the device is lost, that is the error to raise
                 _refuse(self._expired)
             self._runner.run_bound(self)
         finally:

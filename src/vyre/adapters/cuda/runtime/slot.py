@@ -20,8 +20,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from vyre.adapters.cuda.codes import is_sticky
 from vyre.adapters.cuda.runtime.conditions import Conditions
 from vyre.adapters.cuda.runtime.device import CudaDevice
-from vyre.adapters.cuda.runtime.graph_cache import GraphCache
-from vyre.adapters.cuda.runtime.graphs import Chain, RecordedGraph
+from vyre.adapters.cuda.runtime.graphs import Chain, GraphCache, RecordedGraph
 from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quarantine
 from vyre.adapters.cuda.runtime.streams import StreamLease, StreamPool
 from vyre.adapters.cuda.runtime.waiting import DeadlinePassed

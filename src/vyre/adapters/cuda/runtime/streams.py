@@ -48,21 +48,20 @@ class StreamPool(DeviceMember):
 
     def give_back(self, lease: StreamLease) -> None:
         """Keeps ``lease``, whose stream is idle, for reuse; does nothing with a lease of an earlier epoch."""
-        with self._lock:
-            if lease not in self._live:
-                return
-            del self._live[lease]
-            if len(self._idle) < KEPT:
-                self._idle.append(lease)
-                return
-        self._destroy(lease)
+        self._end(lease, keep=True)
 
     def free(self, lease: StreamLease) -> None:
         """Destroys ``lease``, whose stream is idle; does nothing with a lease of an earlier epoch."""
+        self._end(lease, keep=False)
+
+    def _end(self, lease: StreamLease, *, keep: bool) -> None:
         with self._lock:
             if lease not in self._live:
                 return
             del self._live[lease]
+            if keep and len(self._idle) < KEPT:
+                self._idle.append(lease)
+                return
         self._destroy(lease)
 
     def busy_streams(self) -> Sequence[Stream]:

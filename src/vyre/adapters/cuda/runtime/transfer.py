@@ -37,31 +37,24 @@ class Transfer(Protocol):
 
     def upload(self, inputs: Sequence[memoryview], deadline_ns: int | None) -> None:
         """Queues the copies of the inputs to the device; they have been read when this returns."""
-        ...
 
     def recordable(self) -> MirroredTransfer | None:
         """Returns the transfer itself if it makes the same copies every time, else None."""
-        ...
 
     def request(self) -> None:
         """Queues those copies to the host that can be queued before the kernels have run."""
-        ...
 
     def request_traps(self) -> None:
         """Queues the copy of the trap records alone."""
-        ...
 
     def traps(self) -> memoryview:
         """Returns the trap records, once the copies of ``request`` or ``request_traps`` have run."""
-        ...
 
     def collect(self, outputs: Sequence[memoryview], deadline_ns: int | None) -> None:
         """Fills ``outputs``, once the copies of ``request`` have run."""
-        ...
 
     def release(self, *, idle: bool) -> None:
         """Returns pinned memory and events; ``idle`` memory may be kept for reuse, otherwise it is freed."""
-        ...
 
 
 class MirroredTransfer:

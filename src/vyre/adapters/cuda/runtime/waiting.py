@@ -46,11 +46,6 @@ class Waiter:
         self._driver = driver
         self._clock = clock
 
-    @property
-    def clock(self) -> WaitingClock:
-        """Returns the clock that deadlines are measured with."""
-        return self._clock
-
     def event(self, event: Event, deadline_ns: int | None) -> bool:
         """Waits until ``event`` has completed.  Returns True, or False once the deadline has passed."""
         driver = self._driver

@@ -91,10 +91,12 @@ def build_mov(ops: Operands) -> Step:
         return _pack(ops, kind, target, source)
     if isinstance(target, Elements):
         return _unpack(ops, kind, target, source)
+    return _copy(ops, kind, target, source)
+
+
+def _copy(ops: Operands, kind: str, target: Operand, source: Operand) -> Step:
     origin = ops.source(source, kind)
-    place = ops.destination(target, kind)
-    if place is None:
-        raise ops.error("a result is expected")
+    place = ops.result(target, kind)
     held, given = ops.held[place], ops.held[origin]
 
     def same(frame: Frame) -> None:
@@ -112,9 +114,7 @@ def _special(ops: Operands, kind: str, target: Operand, source: Operand) -> Step
     own_kind, value = SPECIAL[source]
     if SIZE_OF.get(kind) != SIZE_OF[own_kind]:
         raise ops.error(f"{source} has type .{own_kind}")
-    place = ops.destination(target, kind)
-    if place is None:
-        raise ops.error("a result is expected")
+    place = ops.result(target, kind)
 
     def step(frame: Frame) -> None:
         frame.registers[place] = value(frame)
@@ -135,9 +135,7 @@ def _pack(ops: Operands, kind: str, target: Operand, source: Elements) -> Step:
     bits = bits_of(part)
     places = [ops.source(name, part) for name in ops.elements(source, count)]
     views = [reader(ops, place, part) for place in places]
-    place = ops.destination(target, kind)
-    if place is None:
-        raise ops.error("a result is expected")
+    place = ops.result(target, kind)
     dtype, held = LANE_DTYPE[kind], ops.held[place]
 
     def step(frame: Frame) -> None:
@@ -182,14 +180,7 @@ def build_cvta(ops: Operands) -> Step:
     if modifiers[-1] != "u64" or len(spaces) != 1 or set(modifiers) - {"to", "u64", spaces[0]}:
         raise ops.error("unknown instruction")
     target, source = ops.expect(2)
-    origin, place = ops.source(source, "u64"), ops.destination(target, "u64")
-    if place is None:
-        raise ops.error("a result is expected")
-
-    def step(frame: Frame) -> None:
-        frame.registers[place] = frame.registers[origin].copy()
-
-    return step
+    return _copy(ops, "u64", target, source)
 
 
 def build_nanosleep(ops: Operands) -> Step:

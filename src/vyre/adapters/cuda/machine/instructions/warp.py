@@ -78,27 +78,13 @@ def _prepared(frame: Frame, instruction: Instruction, mask_place: int) -> tuple[
     return warps, mask
 
 
-def _j_up(lane: Lanes, b: Numbers, low: Lanes, high: Lanes) -> tuple[Lanes, Lanes]:
-    j = lane - b
-    return j, j >= high
-
-
-def _j_down(lane: Lanes, b: Numbers, low: Lanes, high: Lanes) -> tuple[Lanes, Lanes]:
-    j = lane + b
-    return j, j <= high
-
-
-def _j_butterfly(lane: Lanes, b: Numbers, low: Lanes, high: Lanes) -> tuple[Lanes, Lanes]:
-    j = lane ^ b
-    return j, j <= high
-
-
-def _j_index(lane: Lanes, b: Numbers, low: Lanes, high: Lanes) -> tuple[Lanes, Lanes]:
-    j = low | b
-    return j, j <= high
-
-
-_SHUFFLES: Final = {"up": _j_up, "down": _j_down, "bfly": _j_butterfly, "idx": _j_index}
+_SHUFFLES: Final[dict[str, Callable[[Lanes, Numbers, Lanes], Lanes]]] = {
+    "up": lambda lane, b, low: lane - b,
+    "down": lambda lane, b, low: lane + b,
+    "bfly": lambda lane, b, low: lane ^ b,
+    "idx": lambda lane, b, low: low | b,
+}
+"""The lane from which each lane takes the value; ``low`` is the first one of its segment."""
 
 
 def build_shuffle(ops: Operands) -> Step:
@@ -116,7 +102,8 @@ def build_shuffle(ops: Operands) -> Step:
     a, b, c, mask_place = (ops.source(operand, "b32") for operand in operands[1:])
     view = reader(ops, a, "b32")
     back = None if place is None else writer(ops, place, "b32")
-    choose = _SHUFFLES[modifiers[1]]
+    mode = modifiers[1]
+    choose = _SHUFFLES[mode]
     unknown = poison("b32")
 
     def step(frame: Frame) -> None:
@@ -129,9 +116,10 @@ def build_shuffle(ops: Operands) -> Step:
         low = lane & segment
         high = low | (clamp & ~segment)
         operand: Numbers = and_(registers[b].astype(np.int64), np.int64(31))
-        if choose is _j_index:
+        if mode == "idx":
             operand = and_(operand, ~segment)
-        j, valid = choose(lane, operand, low, high)
+        j = choose(lane, operand, low)
+        valid = j >= high if mode == "up" else j <= high
         j = np.where(valid, j, lane)
         result = warps.table(value, unknown)[warps.row, j]
         outside = (mask >> j.astype(np.uint32) & np.uint32(1)) == 0
@@ -242,9 +230,7 @@ def build_activemask(ops: Operands) -> Step:
     if ops.instruction.opcode != "activemask.b32":
         raise ops.error("unknown instruction")
     (target,) = ops.expect(1)
-    place = ops.destination(target, "b32")
-    if place is None:
-        raise ops.error("a result is expected")
+    place = ops.result(target, "b32")
 
     def step(frame: Frame) -> None:
         warps = Warps(frame)

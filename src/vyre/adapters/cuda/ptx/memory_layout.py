@@ -1,7 +1,11 @@
-"""The places of private buffers: registers where every index is known, else arrays in local memory."""
+"""The places of workgroup buffers in the shared memory of a block, and of private buffers.
+
+The elements of private buffers are registers where every index is known, else they lie in local memory.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from vyre.domain.ir.expr import Cast, Expr, Literal, Load
@@ -10,6 +14,34 @@ from vyre.domain.ir.stmt import Store, operands, walk_statements
 from vyre.domain.ir.walk import unique_nodes
 
 ALIGNMENT: Final = 16
+STATIC_LIMIT: Final = 49_152
+"""The number of bytes that every target allows without opting in."""
+
+
+class SharedLayout:
+    """The layout of shared memory in bytes.
+
+    ``offsets`` are by buffer name; the first ``zeroed`` bytes must be zeroed; ``nbytes`` is the total.
+    """
+
+    def __init__(self, program: Program, zeroed: Collection[str]) -> None:
+        self.offsets: Final[dict[str, int]] = {}
+        self.zeroed: int = 0
+        end = 0
+        buffers = [b for b in program.buffers if b.is_workgroup]
+        for buffer in sorted(buffers, key=lambda b: b.name not in zeroed):
+            self.offsets[buffer.name] = end
+            end += -(-(buffer.static_nbytes or 0) // ALIGNMENT) * ALIGNMENT
+            if buffer.name in zeroed:
+                self.zeroed = end
+        self.nbytes: Final = end
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether the area exceeds the size that can be declared statically."""
+        return self.nbytes > STATIC_LIMIT
+
+
 REGISTERS: Final = 64
 """The most elements that a lane keeps in registers, of all its private buffers together."""
 

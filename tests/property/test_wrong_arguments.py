@@ -260,7 +260,7 @@ class World:
             "specialize": Row(session.specialize, COMPILED | {"parameters": None}, COUNTED | {"parameters": {"none"}}),
             "resident": Row(
                 session.resident,
-                {"data": X, "label": None},
+                {"data": X, "count": None, "label": None},
                 {"data": {"one", "zero", "bytes", "bytearray", "array", "array without axes", "texts"}},
             ),
             "download": Row(

@@ -12,7 +12,7 @@ import numpy as np
 from vyre.adapters.forks import process_lock, refuse_within
 from vyre.app.indirect import grids_of
 from vyre.app.resident import ResidentArray
-from vyre.app.resident_dispatch import BoundWork
+from vyre.app.resident_dispatch import BoundWork, host_arrays_of
 from vyre.app.sequences.description import WRITTEN, Work, describe
 from vyre.app.sequences.sequence import WorkServices
 from vyre.app.sequences.steps import Item, parts_of
@@ -180,8 +180,10 @@ class FixedPoint(Unique):
         )
 
     def __repr__(self) -> str:
+        steps = (*self._first, *self._steps)
         names = " ".join(step.program.name or "unnamed" for step in self._steps)
-        return f"<FixedPoint {names} limit={self.plan.max_iterations} by {self.plan.executor.value}>"
+        how = f"by {self.plan.executor.value}{host_arrays_of(steps)}"
+        return f"<FixedPoint {names} limit={self.plan.max_iterations} {how}>"
 
     def _memory(self, work: Work) -> dict[int, ResidentBuffer]:
         """Returns memory for the temporary arrays, by the identity of their handles; it lives as long as this."""

@@ -45,6 +45,15 @@ _NO_OUTPUT: Final = memoryview(bytearray())
 """Writable, because a backend may assign zero bytes to it."""
 
 
+class Converted(np.ndarray[Any, np.dtype[Any]]):
+    """An array that holds converted data, of which the caller keeps the original: later changes of it are not seen."""
+
+
+def is_value(view: memoryview) -> bool:
+    """Returns whether the bytes of an input never change: data that were converted, and ``bytes``."""
+    return isinstance(view.obj, bytes | Converted)
+
+
 class Signature(Protocol):
     """The buffers that arguments are bound to: a program, or the part of one that a bundle keeps."""
 
@@ -202,7 +211,7 @@ def _bool_converter(name: str) -> Converter:
     def convert(value: object) -> memoryview:
         memory = _memory(name, ScalarType.BOOL, value)
         if isinstance(memory, np.ndarray) and memory.dtype == bools:
-            memory = np.ascontiguousarray(memory, dtype=words)
+            memory = memory.astype(words).view(Converted)
         return _checked_view(name, ScalarType.BOOL, words, memory)
 
     return convert
@@ -212,7 +221,7 @@ def _memory(name: str, element: ScalarType, value: object) -> Array | memoryview
     if isinstance(value, ResidentArray):
         raise foreign_resident(name, value)
     if isinstance(value, list | tuple):
-        return listed_array(value, element, host_dtype(element), f"input `{name}`")
+        return listed_array(value, element, host_dtype(element), f"input `{name}`").view(Converted)
     if isinstance(value, bool | int | float | complex | np.generic | str):
         raise InvalidInput(
             f"input `{name}` is of type `{type(value).__name__}`, not an array",

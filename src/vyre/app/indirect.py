@@ -99,6 +99,9 @@ class _CheckedStep(NamedTuple):
     def __call__(self) -> None:
         self.grids.run(self.bound.launch)
 
+    def __repr__(self) -> str:
+        return repr(self.bound)
+
     def close(self) -> None:
         self.bound.close()
         self.grids.close()
@@ -148,7 +151,7 @@ def bind_indirect(
     pipeline, resident_inputs, excess = _on_memory(session, launch)
     bound = pipeline.bind_resident(resident_inputs)
     grids = IndirectGrids(session._lease, ((f"`{launch.name}`", excess, cast("Dim3", grid.most)),))
-    return BoundResidentLaunch(session._lease, _CheckedStep(bound, grids))
+    return BoundResidentLaunch(session._lease, _CheckedStep(bound, grids), None)
 
 
 def dispatch_indirect(

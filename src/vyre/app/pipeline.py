@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from vyre.app.foreign_arrays import ForeignArray, Numbers
 from vyre.app.gated import GatedPipeline
-from vyre.app.host_arrays import HostInputs, HostOutputs, Shapes
+from vyre.app.host_arrays import HostInputs, HostOutputs, Shapes, is_value
 from vyre.app.launches import Launches
 from vyre.app.lease import BackendLease
 from vyre.app.output_shapes import OutputShapes
@@ -428,7 +428,7 @@ class Pipeline(Unique):
 
 
 class BoundLaunch(Unique):
-    """A pipeline with bound inputs; every call is one launch."""
+    """A pipeline with bound inputs; every call is one launch, and reads the arrays as they are then."""
 
     __slots__ = ("_shapes", "_views", "pipeline")
 
@@ -440,3 +440,8 @@ class BoundLaunch(Unique):
 
     def __call__(self, *, out: OutArrays | None = None, outputs: OutputArena | None = None) -> Result:
         return self.pipeline.run(self._views, out, outputs, self._shapes)
+
+    def __repr__(self) -> str:
+        names = [name for name, v in zip(self.pipeline._inputs.names, self._views, strict=True) if not is_value(v)]
+        reads = f", reads {', '.join(names)} of the host in each run" if names else ""
+        return f"<BoundLaunch {self.pipeline.program.name or 'unnamed'} on {self.pipeline.backend}{reads}>"

@@ -66,8 +66,21 @@ def _no_type(dtype: object) -> InvalidConfig:
     return InvalidConfig(f"dtype={shown(dtype)}", fix="give a type of vyre, such as vyre.f32, or of NumPy.")
 
 
-def make_resident(memory: ResidentMemory, data: ReadableBuffer | int, label: str | None) -> ResidentArray:
-    """Allocates device memory, and uploads ``data`` unless it is a size in bytes (the memory is then zero)."""
+def make_resident(
+    memory: ResidentMemory, data: ReadableBuffer | int | ElementType, label: str | None, count: int | None = None
+) -> ResidentArray:
+    """Allocates device memory, and uploads ``data`` unless it is a size in bytes, or a type, of which the memory holds
+    ``count`` elements: the memory is then zero.
+    """
+    if count is not None:
+        elements = elements_of(data)
+        count = whole("count", count, 0, U64_MAX // 8, "give an int of 0 or more.", InvalidInput)
+        buffer = memory.allocate(count * elements.stored.itemsize, label=label)
+        return ResidentArray(buffer, memory, elements.dtype, (count,), elements.stored)
+    if isinstance(data, ScalarType | type | np.dtype):
+        raise InvalidInput(
+            f"resident data is {shown(data)}", fix="give the number of elements, too: resident(u32, 1000)."
+        )
     nbytes = None if isinstance(data, np.ndarray) else whole_number(data)  # an array without axes is data
     if nbytes is not None:
         if not 0 <= nbytes <= U64_MAX:

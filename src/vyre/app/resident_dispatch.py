@@ -6,7 +6,7 @@ updates, and outputs that the caller did not bind, get device memory for this di
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, cast
 import numpy as np
 
 from vyre.app.asynchrony.order import Accesses, accesses_to
-from vyre.app.host_arrays import ArrayStorage, HostInputs, HostOutputs, Shapes, foreign_resident
+from vyre.app.host_arrays import ArrayStorage, HostInputs, HostOutputs, Shapes, foreign_resident, is_value
 from vyre.app.host_memory import host_dtype, host_memory
 from vyre.app.launches import Launches
 from vyre.app.lease import BackendLease
@@ -35,6 +35,7 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.launch import Launch
 from vyre.domain.memory_ranges import check_overlap
 from vyre.domain.unique import Closing
+from vyre.ports.backend import Backend
 from vyre.ports.cancellation import Cancellation
 from vyre.ports.execution import BoundResidentStep, ResidentExecutor
 from vyre.ports.requests import HostBytes, Readback, ResidentSequence, ResidentStep, Resource, Upload
@@ -244,23 +245,45 @@ def bind_resident(
 
     ``plans`` are those of this program and config.
     """
-    binder = lease.backend.resident_binder
-    if binder is None:
-        step = bound_work(lease, program, config, host_inputs, inputs).step
-        executor = lease.backend.require_resident_executor()
-        return BoundResidentLaunch(lease, _BySequence(executor, ResidentSequence(prefix=(step,))))
     known = plans.bound(lease, host_inputs, inputs)
     if known is not None:
-        return BoundResidentLaunch(lease, binder.bind(known))
+        return BoundResidentLaunch(lease, repeated_step(lease.backend, known), known)
     arguments = _arguments(program, host_inputs, inputs)
     check_residents(lease, program, arguments)
     resources = _resources(program, _views(program, host_inputs, arguments), arguments)
     step = ResidentStep(program, resources, config)
-    bound = binder.bind(step)  # which finds the sizes of the launch, and refuses it if there are none
-    if type(inputs) is dict and len(inputs) == len(arguments):
-        pairs = zip(program.abi_buffers, resources, strict=True)
-        plans.keep_bound(arguments, [(b.name, m if isinstance(m, memoryview) else None) for b, m in pairs], step)
-    return BoundResidentLaunch(lease, bound)
+    bound = repeated_step(lease.backend, step)  # a binder finds the sizes of the launch, and refuses it without any
+    if isinstance(bound, _BySequence):
+        resolve_sizes(lease, program, config, host_inputs, arguments)
+    elif type(inputs) is dict and len(inputs) == len(arguments):
+        host = [(b, m) for b, m in zip(program.abi_buffers, resources, strict=True) if isinstance(m, memoryview)]
+        if all(buffer.is_push for buffer, _ in host):
+            plans.keep_bound(arguments, [(buffer.name, bytes(number)) for buffer, number in host], step)
+    return BoundResidentLaunch(lease, bound, step)
+
+
+def reads_host(step: ResidentStep) -> bool:
+    """Returns whether the step reads memory of the host that can change."""
+    return bool(host_arrays_of([step]))
+
+
+def host_arrays_of(steps: Iterable[ResidentStep]) -> str:
+    """Returns what the ``repr`` of something prepared says of the arrays of the host that each run reads."""
+    names = dict.fromkeys(
+        buffer.name
+        for step in steps
+        for buffer, each in zip(step.program.abi_buffers, step.resources, strict=True)
+        if isinstance(each, memoryview) and not is_value(each)
+    )
+    return f", reads {', '.join(names)} of the host in each run" if names else ""
+
+
+def repeated_step(backend: Backend, step: ResidentStep) -> BoundResidentStep:
+    """Returns a step to call again and again, which reads the memory of the host in each call."""
+    binder = backend.resident_binder
+    if binder is None or reads_host(step):
+        return _BySequence(backend.require_resident_executor(), ResidentSequence(prefix=(step,)))
+    return binder.bind(step)
 
 
 class BoundWork(NamedTuple):
@@ -289,7 +312,7 @@ def bound_work(
     *,
     temporaries: bool = False,
 ) -> BoundWork:
-    """Returns a step with all its memory: host data in it is copied, and only read.  Raises ``InvalidInput``.
+    """Returns a step with all its memory: it reads host data, and writes none.  Raises ``InvalidInput``.
 
     ``temporaries``: temporary arrays may be bound too, and then their handles stand for memory that does not exist yet.
     """
@@ -303,14 +326,14 @@ def bound_work(
 def _resources(
     program: Program, views: Sequence[HostBytes | None], arguments: Mapping[str, object]
 ) -> tuple[Resource, ...]:
-    """Returns the memory of a step in binding order; host data, whose bytes ``views`` holds, are copied."""
+    """Returns the memory of a step in binding order; ``views`` holds the bytes of host data."""
     resources: list[Resource] = []
     for buffer, view in zip(program.abi_buffers, views, strict=True):
         argument = arguments.get(buffer.name)
         if isinstance(argument, ResidentArray):
             resources.append(argument.buffer)
         elif view is not None and not buffer.is_writable:
-            resources.append(memoryview(bytes(view)))
+            resources.append(view)
         else:
             raise InvalidInput(
                 f"`{buffer.name}` is written, but not bound to resident memory",
@@ -330,7 +353,7 @@ def _views(program: Program, host_inputs: HostInputs, arguments: Mapping[str, ob
 
 
 class _BySequence:
-    """``BoundResidentStep`` of a backend without bound steps: a sequence of one step."""
+    """``BoundResidentStep`` of a backend without bound steps, or that reads host data in each call: a sequence."""
 
     __slots__ = ("_executor", "_sequence")
 
@@ -347,12 +370,15 @@ class _BySequence:
 class BoundResidentLaunch(Closing):
     """A launch with all its memory bound: calling it launches and waits.  Not safe for concurrent use.
 
+    Each call reads the host arrays in it as they are then; ``repr`` names them.
     Close it, or use it in a ``with`` block, before its arrays and its session.
     """
 
-    __slots__ = ("_closed", "_lease", "_step", "launch")
+    __slots__ = ("_closed", "_described", "_lease", "_step", "launch")
 
-    def __init__(self, lease: BackendLease, step: BoundResidentStep) -> None:
+    def __init__(self, lease: BackendLease, step: BoundResidentStep, described: ResidentStep | None) -> None:
+        """``described``: the step of which ``repr`` tells; None: that of ``step``, which is a bound launch too."""
+        self._described = described
         self._lease = lease
         self._step = step
         self._closed = False
@@ -368,6 +394,12 @@ class BoundResidentLaunch(Closing):
         if self._lease.order.under_way:
             self._lease.wait_for(None)
         self.launch()
+
+    def __repr__(self) -> str:
+        if self._described is None:
+            return repr(self._step)
+        name, reads = self._described.program.name or "unnamed", host_arrays_of([self._described])
+        return f"<BoundResidentLaunch {name} on {self._lease.backend.id}{reads}>"
 
     def close(self) -> None:
         """Releases what was prepared; idempotent."""

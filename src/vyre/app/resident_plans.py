@@ -102,7 +102,7 @@ class Taken(NamedTuple):
 
 
 class BoundPlan(NamedTuple):
-    """A checked step of a bound launch, of which the host data are a part: ``data`` holds their bytes by name."""
+    """A checked step of a bound launch, with the bytes of its parameters by name."""
 
     arrays: Arrays
     data: tuple[tuple[str, bytes], ...]
@@ -153,7 +153,7 @@ class ResidentPlans:
         return _arrays_of(inputs, self._plans, key)
 
     def bound(self, lease: BackendLease, host_inputs: HostInputs, inputs: object) -> ResidentStep | None:
-        """Returns the step of a bound launch with these arguments and these host data, None without one."""
+        """Returns the step of a bound launch with these arguments, None without one."""
         if not self._bound or type(inputs) is not dict:
             return None
         plan = self._bound.get(key_of(inputs))
@@ -164,18 +164,16 @@ class ResidentPlans:
         return plan.step
 
     def keep_bound(
-        self, inputs: Mapping[str, object], views: Iterable[tuple[str, HostBytes | None]], step: ResidentStep
+        self, inputs: Mapping[str, object], numbers: Iterable[tuple[str, bytes]], step: ResidentStep
     ) -> None:
         """Keeps the step of a bound launch with these arguments, until the first of its arrays is gone.
 
-        ``views`` names every buffer with the bytes of its host data, None for memory of the device.
+        ``numbers`` are the bytes of its parameters by name; no other host data are among the arguments.
         """
-        host = [(name, view) for name, view in views if view is not None]
-        if all(view.nbytes <= LARGEST_DATA for _, view in host):
-            key, data = key_of(inputs), tuple([(name, bytes(view)) for name, view in host])
-            self._bound[key] = BoundPlan(_arrays_of(inputs, self._bound, key), data, step)
-            if len(self._bound) > PLANS:
-                self._bound.popitem(last=False)
+        key = key_of(inputs)
+        self._bound[key] = BoundPlan(_arrays_of(inputs, self._bound, key), tuple(numbers), step)
+        if len(self._bound) > PLANS:
+            self._bound.popitem(last=False)
 
 
 def _arrays_of(inputs: Mapping[str, object], plans: MutableMapping[Hashable, Any], key: Hashable) -> Arrays:

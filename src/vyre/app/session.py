@@ -143,8 +143,8 @@ class Session(
     ) -> BoundLaunch:
         """Binds inputs to a launch: it is checked once, and calling it runs it.  ``shorthand`` as for ``compile``.
 
-        Arrays are bound by reference, so each call sees their present content; numbers and ``numpy.bool_`` arrays are
-        bound by value.
+        Each call reads the arrays as they are then; numbers, lists and ``numpy.bool_`` arrays are taken by value now.
+        ``x.copy()`` keeps what an array holds now.
         """
         from vyre.app.pipeline import BoundLaunch
 
@@ -166,8 +166,10 @@ class Session(
     ) -> BoundResidentLaunch:
         """Prepares a launch on resident memory once: the cheapest way to run it repeatedly.
 
-        Every buffer that the program writes must be bound to a resident array; numbers and host data that it only reads
-        are taken by value.  Keywords as for ``dispatch``; the counts of an ``Indirect`` are read in each call.
+        Every buffer that the program writes must be bound to a resident array.  Each call reads the arrays of the host
+        as they are then, for which it is slower; ``session.resident(x)`` keeps what an array holds now, and numbers,
+        lists and ``numpy.bool_`` arrays are taken by value.  Keywords as for ``dispatch``; the counts of an
+        ``Indirect`` are read in each call.
         """
         if isinstance(grid, Indirect):
             from vyre.app.indirect import bind_indirect

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from vyre.app.persistent.many import ItemTimes
     from vyre.app.pipeline import Inputs, OutArrays, Pipeline
     from vyre.app.prediction import Kind, PredictionConfig, ShapeObserver
-    from vyre.app.resident import ResidentArray
+    from vyre.app.resident import ElementType, ResidentArray
     from vyre.app.tuning.service import TuningService
     from vyre.domain.dispatch import ReadableBuffer
     from vyre.domain.gates import Gate
@@ -220,8 +220,11 @@ class SessionCore:
         return self.compile(program, config, **shorthand), inputs, None
 
     # ---------------------------------------------------------------- memory
-    def resident(self, data: ReadableBuffer | int, *, label: str | None = None) -> ResidentArray:
-        """Allocates device memory with a copy of ``data``, or with that many zero bytes.
+    def resident(
+        self, data: ReadableBuffer | int | ElementType, count: int | None = None, *, label: str | None = None
+    ) -> ResidentArray:
+        """Allocates device memory with a copy of ``data``, or with that many zero bytes, or with ``count`` zeros of a
+        type of vyre or NumPy: ``session.resident(u32, 1000)``.
 
         Memory with an element type keeps it; raw bytes and a size may be bound to a buffer of any.  Truth values of
         NumPy become 32-bit words, for buffers of bool; for bool8 pass ``x.view(numpy.uint8)``.  Raises
@@ -232,7 +235,7 @@ class SessionCore:
 
         expect("label", label, (str, type(None)), "a text, or None")
         self._lease.check_open()
-        array = make_resident(self._lease.backend.require_memory(), data, label)
+        array = make_resident(self._lease.backend.require_memory(), data, label, count)
         self._lease.adopt(array)
         return array
 

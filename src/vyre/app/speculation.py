@@ -12,7 +12,7 @@ import numpy as np
 
 from vyre.adapters.forks import process_lock, refuse_within
 from vyre.app.resident import ResidentArray, make_resident
-from vyre.app.resident_dispatch import BoundWork
+from vyre.app.resident_dispatch import BoundWork, host_arrays_of
 from vyre.app.sequences.description import bound_step, zeroing
 from vyre.app.sequences.sequence import StepSequence, WorkServices
 from vyre.app.sequences.steps import Listed, Step
@@ -84,6 +84,7 @@ class Speculation(Closing):
             _need(not step.after, f"{role} is to run after other steps", "leave `after` out: the order is given.")
             tiled = step if role == "prefilter" else _over_tiles(step, tiles)
             works.append(bound_step(Listed(role, tiled), services.bind))
+        self._reads = host_arrays_of(work.step for work in works)
         parts = _parts(works, tiles, passed.buffer, confirmed.buffer)
         config = works[1].step.config
         self._mode = None if steps[1].config is None else steps[1].config.speculation
@@ -136,7 +137,7 @@ class Speculation(Closing):
                 resource.close()
 
     def __repr__(self) -> str:
-        return f"<Speculation on {self._tiles} tile(s)>"
+        return f"<Speculation on {self._tiles} tile(s){self._reads}>"
 
     def _array(self, nbytes: int) -> ResidentArray:
         array = make_resident(self._lease.backend.require_memory(), nbytes, "speculation")

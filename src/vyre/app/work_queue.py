@@ -11,6 +11,7 @@ import numpy.typing as npt
 from vyre.adapters.forks import process_lock, refuse_within
 from vyre.app.host_memory import host_memory
 from vyre.app.resident import ResidentArray, make_resident
+from vyre.app.resident_dispatch import host_arrays_of
 from vyre.app.sequences.sequence import WorkServices
 from vyre.app.sequences.steps import Step
 from vyre.domain.arguments import expect, whole
@@ -201,8 +202,8 @@ class WorkQueue(Closing):
                 array.close()
 
     def __repr__(self) -> str:
-        name, kind = self._form.program.name, self._discipline.value
-        return f"<WorkQueue of {name}, {kind}, capacity={self._capacity} groups={self.grid.groups}>"
+        name, kind, reads = self._form.program.name, self._discipline.value, host_arrays_of([self._drain])
+        return f"<WorkQueue of {name}, {kind}, capacity={self._capacity} groups={self.grid.groups}{reads}>"
 
     # ---------------------------------------------------------------- planning
     def _planned(self, initial: int) -> DrainPlan:

@@ -70,10 +70,10 @@ class ResidentStep:
     """One launch on device memory.
 
     ``resources`` holds one entry per non-workgroup buffer, in binding order.  A buffer that the program writes must
-    be a ``ResidentBuffer``; host bytes are allowed for buffers that it only reads (scalar parameters are always host
-    bytes).  A resident buffer may be longer than the program needs.  Outputs that the backend allocates are zeroed
-    first.  Memory that is bound twice, even in part, and written through one of the bindings is refused, and so is
-    memory that is not aligned for the elements of its buffer (``InvalidResource``).
+    be a ``ResidentBuffer``; host bytes are allowed for buffers that it only reads, and are read in each run (scalar
+    parameters are always host bytes).  A resident buffer may be longer than the program needs.  Outputs that the
+    backend allocates are zeroed first.  Memory that is bound twice, even in part, and written through one of the
+    bindings is refused, and so is memory that is not aligned for the elements of its buffer (``InvalidResource``).
     """
 
     program: Program

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
+from vyre.app.resident_dispatch import repeated_step
 from vyre.domain.dispatch import DispatchTiming
 from vyre.ports.execution import BoundResidentStep
 from vyre.ports.requests import ResidentSequence, ResidentStep
@@ -186,11 +187,7 @@ class OneByOne:
             raise
 
     def _bind(self, step: ResidentStep) -> Callable[[], object]:
-        binder = self._backend.resident_binder
-        if binder is None:
-            executor, sequence = self._backend.require_resident_executor(), ResidentSequence(prefix=(step,))
-            return lambda: executor.run(sequence)
-        bound = binder.bind(step)
+        bound = repeated_step(self._backend, step)
         self._bound.append(bound)
         return bound
 

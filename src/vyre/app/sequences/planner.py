@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from vyre.app.resident_dispatch import reads_host
 from vyre.app.sequences.description import Work
 from vyre.app.sequences.execution import Launches, Waves
 from vyre.app.sequences.modes import Modes
@@ -57,6 +58,7 @@ OVERLAPPED_NS: Final = 10_000
 """The device time of a launch up to which launches of a wave are predicted to overlap: longer ones are spread over the
 processors by themselves."""
 _NO_WORKERS: Final = "no resident workers take launches on resident memory"
+_READS_HOST: Final = "workers keep their steps, and one reads an array of the host, which may change"
 _FORBIDDEN: Final = "it is forbidden"
 _DEFAULTS: Final = {
     SequenceSubmission.EACH: (ExecutionMode.PLAIN, "the backend runs the steps of a sequence one by one"),
@@ -274,7 +276,7 @@ class WorkPlanner:
         longest = max(map(len, (self._apart.first, *(units for units, _ in self._apart.parts))))
         if longest > workers.most_steps:
             return f"workers take {workers.most_steps} launches of a part, and one has {longest}"
-        return ""
+        return _READS_HOST if any(reads_host(unit.launch.step) for unit in self._apart.units) else ""
 
     def _waves_of(self, structure: Structure) -> tuple[Waves, ...]:
         waves = self._waves.get(id(structure))

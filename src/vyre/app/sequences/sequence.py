@@ -11,7 +11,7 @@ import numpy as np
 from vyre.adapters.forks import process_lock
 from vyre.app.indirect import CheckedExecutor, grids_of
 from vyre.app.resident import ResidentArray
-from vyre.app.resident_dispatch import BoundWork
+from vyre.app.resident_dispatch import BoundWork, host_arrays_of
 from vyre.app.sequences.description import describe
 from vyre.app.sequences.execution import AsLists, ByWorkers, OneByOne, Ran, WorkExecutor
 from vyre.app.sequences.modes import ModesWanted, modes_of
@@ -223,7 +223,8 @@ class StepSequence(Closing):
             self._temporaries.close()
 
     def __repr__(self) -> str:
-        return f"<StepSequence {' '.join(self._names)}>"
+        steps = (step.work.step for part in (self._work.first, *self._work.parts) for step in part.steps)
+        return f"<StepSequence {' '.join(self._names)}{host_arrays_of(steps)}>"
 
     @property
     def _budget(self) -> int | None:

@@ -22,8 +22,8 @@ from vyre.domain.specialization import SpecInput
 class Step:
     """A launch of a sequence.
 
-    Every buffer that the program writes is bound to a resident array or a temporary one; other inputs are numbers, host
-    data, which is copied when the sequence is made, or resident arrays too.  ``spec``, ``grid``, ``extent``,
+    Every buffer that the program writes is bound to a resident array or a temporary one; other inputs are numbers,
+    arrays of the host, which each run reads as they are then, or resident arrays too.  ``spec``, ``grid``, ``extent``,
     ``output_counts`` and ``race_check`` are the shorthand of ``Session.compile``: fields of the config, given here or
     there, not in both.  ``grid`` may be an ``Indirect``, whose counts are read when the step begins.
 

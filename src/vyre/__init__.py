@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from vyre.adapters.telemetry.structured import StructlogTelemetry as StructlogTelemetry
     from vyre.app.aot import (
         WrittenBundle as WrittenBundle, aot_emitters as aot_emitters, build_bundle as build_bundle,
+        write_c as write_c,
     )
     from vyre.app.bundle import LoadedBundle as LoadedBundle, load_bundle as load_bundle
     from vyre.app.calibration.service import KnownCosts as KnownCosts

@@ -175,7 +175,9 @@ class World:
         session.write_journal(self.journal)
         self.evidence = folder / "evidence.zip"
         session.write_evidence(self.evidence, SAXPY, INPUTS)
-        self.bundle = vyre.load_bundle(self.bundle_file)
+        native_file = folder / "native.vyrz"
+        vyre.build_bundle(SAXPY, native_file, targets=["cpu"])
+        self.native_bundle = vyre.load_bundle(native_file)
 
     def session_rows(self) -> dict[str, Row]:
         session, out = self.session, {"out": {"no dict"}}
@@ -497,6 +499,11 @@ class World:
                 vyre.build_bundle,
                 build | {"optimize": True},
                 {"targets": {"none"}, "emitters": {"none"}, "workgroup": AXES},
+            ),
+            "write_c": Row(
+                vyre.write_c,
+                {"bundle": self.native_bundle, "folder": self.folder, "name": "kernels"},
+                {"folder": PATHS},
             ),
             "read_evidence": Row(vyre.read_evidence, {"path": self.evidence}),
             "replay_evidence": Row(vyre.replay_evidence, {"path": self.evidence, "backend": None}),

@@ -153,6 +153,33 @@ def build_bundle(
     )
 
 
+def write_c(bundle: Mapping[str, Program], folder: Path | str, *, name: str = "kernels") -> tuple[Path, ...]:
+    """Writes a header, a source in C and objects, by which a program in C calls the entry points of a loaded bundle
+    without Python, and returns their paths.
+
+    ``folder`` has to exist.  The files are ``name.h``, ``name.c`` and an object for each entry point and level of the
+    processor; the functions have the names of the entry points and take pointers, numbers of elements and the grid.
+
+    Raises ``InvalidConfig`` for names that are none in C, ``UnsupportedFeature`` where no entry point has code that C
+    can call, or one has a grid loop, and ``UnreadableFile`` if a file cannot be written.
+    """
+    from vyre.adapters.files import write_files
+    from vyre.domain.arguments import path_of
+    from vyre.domain.errors import UnsupportedFeature
+
+    expect("bundle", bundle, Mapping, "a loaded bundle")
+    expect("name", name, str, "a name without a suffix")
+    place = path_of("folder", folder)
+    for facet in _facets(installed()):
+        files = {place / file: content for file, content in facet.c_files(name, bundle).items()}
+        if files:
+            write_files(files)
+            return tuple(files)
+    raise UnsupportedFeature(
+        feature="calling this bundle from C", backend="aot", fix="build it for the processor of this machine."
+    )
+
+
 def _entries(programs: ProgramLike | Mapping[str, ProgramLike]) -> dict[str, Program]:
     """Returns the programs by the names of their entry points.  Raises ``InvalidConfig``."""
     from vyre.app.verdicts import with_names_resolved

@@ -123,3 +123,11 @@ class BundleSupport(Protocol):
         text.
         """
         ...
+
+    def c_files(self, name: str, entries: Mapping[str, Program], /) -> Mapping[str, bytes]:
+        """Returns files by which a program in C calls the code of entry points in loaded bundles, by their names.
+
+        ``name`` is that of the header and the source, without a suffix.  It is empty where C cannot call the code, or
+        no bundle has any.  Raises ``UnsupportedFeature`` and ``InvalidConfig``.
+        """
+        ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -52,6 +53,9 @@ class Punch:
             return Build((BundledCode(TAPE, key, Artifact(b"holes", self.name.encode())),), "punched")
 
         return OwnEmitters((AotEmitter(TAPE, emit),), self.lacks if machine_code else "", {"tapes": (TAPE,)})
+
+    def c_files(self, name: str, entries: Mapping[str, Program], /) -> Mapping[str, bytes]:
+        return {}
 
 
 def registration(rank: int, facet: Punch | None) -> BackendRegistration:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from vyre.adapters.cpu.native.features import CpuFeatures
+from vyre.adapters.cpu.native.features import CpuFeatures, host
 from vyre.adapters.cpu.runtime.artifact_keys import features_of
 from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
 from vyre.domain.identity import program_digest
@@ -15,6 +15,7 @@ from vyre.ports.bundles import BundledCode, bundled_code
 if TYPE_CHECKING:
     from vyre.adapters.cpu.llvm.options import EmitOptions
     from vyre.adapters.kernel_source import KernelSource
+    from vyre.domain.ir.program import Program
 
 
 def choose(source: KernelSource, options: EmitOptions, features: CpuFeatures) -> BundledCode | None:
@@ -31,6 +32,22 @@ def refusals(source: KernelSource, options: EmitOptions, features: CpuFeatures) 
     """Returns all code of the program in loaded bundles by name, with the reasons why it does not fit."""
     codes = bundled_code(program_digest(source.program))
     return tuple((code.name, ", ".join(_reasons(code, source, options, features))) for code in codes)
+
+
+def codes_for_c(program: Program) -> tuple[BundledCode, ...]:
+    """Returns the code of a program in loaded bundles for this system and architecture, one for each level.
+
+    It is for one thread and any grid, and comes in the order of levels, the highest first.
+    """
+    levels: dict[str, BundledCode] = {}
+    for code in bundled_code(program_digest(program)):
+        key, policy = code.key, dict(code.key.policy)
+        if key.kind is not ArtifactKind.OBJECT or (key.target, key.driver) != (host().arch, sys.platform):
+            continue
+        fits_any_grid = key.workgroup == program.workgroup_size and policy["joined"] == "false"
+        if fits_any_grid and (code.target not in levels or policy["exclusive"] == "true"):
+            levels[code.target] = code
+    return tuple(sorted(levels.values(), key=lambda code: -len(code.key.device)))
 
 
 def choose_runtime(key: ArtifactKey, features: CpuFeatures) -> BundledCode | None:

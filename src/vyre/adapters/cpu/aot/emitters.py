@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Final
@@ -42,6 +43,12 @@ class CpuBundles:
             return OwnEmitters((), NO_LLVM)
         emitters = tuple(AotEmitter(target, partial(emit_cpu, target)) for target in LEVELS)
         return OwnEmitters(emitters, groups={GROUP: levels_of(host().arch)})
+
+    def c_files(self, name: str, entries: Mapping[str, Program], /) -> Mapping[str, bytes]:
+        """Implements ``BundleSupport.c_files``."""
+        from vyre.adapters.cpu.aot.c_files import c_files
+
+        return c_files(name, entries)
 
 
 def emit_cpu(target: AotTargetId, program: Program, config: DispatchConfig) -> Build:

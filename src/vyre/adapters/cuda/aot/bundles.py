@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 from vyre.ports.bundles import AotTargetId, OwnEmitters
+
+if TYPE_CHECKING:
+    from vyre.domain.ir.program import Program
 
 GROUP: Final = "cuda"
 """The name that stands for the lowest target, whose PTX runs on every device that the backend supports."""
@@ -31,3 +35,7 @@ class CudaBundles:
         assembler = newest_assembler() if machine_code else None
         lacks = NO_ASSEMBLER if machine_code and assembler is None else ""
         return OwnEmitters(cuda_emitters(assembler), lacks, {GROUP: (LOWEST,)})
+
+    def c_files(self, name: str, entries: Mapping[str, Program], /) -> Mapping[str, bytes]:
+        """Returns nothing: a driver launches the code."""
+        return {}

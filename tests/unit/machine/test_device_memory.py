@@ -56,13 +56,13 @@ def test_extents() -> None:
 
 def test_the_caller_can_choose_an_address_and_use_it_again() -> None:
     memory = DeviceMemory()
-    memory.allocate(512, at=HEAP_BASE)
+    memory.allocate(512, address=HEAP_BASE)
     memory.write(HEAP_BASE, bytes(512))
     for at, nbytes in ((HEAP_BASE + 256, 1), (HEAP_BASE - 256, 257), (HEAP_BASE + 512 + 8, 4)):
         with pytest.raises(ValueError, match="overlap"):
-            memory.allocate(nbytes, at=at)
+            memory.allocate(nbytes, address=at)
     memory.free(HEAP_BASE)
-    memory.allocate(600, at=HEAP_BASE)
+    memory.allocate(600, address=HEAP_BASE)
     assert not memory.initialised(HEAP_BASE, 1)
 
 
@@ -91,7 +91,7 @@ def test_freed_memory_faults_until_it_is_allocated_again() -> None:
         with pytest.raises(MemoryFault) as caught:
             access()
         assert (caught.value.kind, caught.value.extent) == (FaultKind.USE_AFTER_FREE, (address, 100))
-    memory.allocate(100, at=address)
+    memory.allocate(100, address=address)
     memory.read(address + 5, 1)
 
 

@@ -358,18 +358,18 @@ class RealDriver(Unique, DriverCalls, CudaDriver):
 
     def _parameters(self, kernel: Kernel) -> tuple[tuple[int, int], ...] | None:
         """Returns (offset, size) of each parameter, or None where the driver cannot report them."""
-        found: list[tuple[int, int]] = []
+        slots: list[tuple[int, int]] = []
         try:
-            while len(found) < _MAX_PARAMETERS:
-                status, offset, size = self._api.cuKernelGetParamInfo(kernel, len(found))
+            while len(slots) < _MAX_PARAMETERS:
+                status, offset, size = self._api.cuKernelGetParamInfo(kernel, len(slots))
                 if int(status) == Result.INVALID_VALUE:
-                    return tuple(found)
+                    return tuple(slots)
                 if status:
                     return None
-                found.append((int(offset), int(size)))
+                slots.append((int(offset), int(size)))
         except (AttributeError, RuntimeError):  # drivers before 12.4
             return None
-        return tuple(found)
+        return tuple(slots)
 
     def kernel_allow_dynamic_shared(self, kernel: Kernel, nbytes: int) -> None:
         device = self._call("cuCtxGetDevice")
@@ -515,14 +515,14 @@ class RealDriver(Unique, DriverCalls, CudaDriver):
     def graph_add_while(self, graph: Graph, after: Sequence[GraphNode], condition: Condition) -> WhileNode:
         context, nodes = self._call("cuCtxGetCurrent"), self._nodes(after)
         api = self._api
-        given = api.CUgraphNodeParams()
-        given.type = api.CUgraphNodeType.CU_GRAPH_NODE_TYPE_CONDITIONAL
-        loop = given.conditional
+        parameters = api.CUgraphNodeParams()
+        parameters.type = api.CUgraphNodeType.CU_GRAPH_NODE_TYPE_CONDITIONAL
+        loop = parameters.conditional
         loop.handle = api.CUgraphConditionalHandle(condition)
         loop.type = api.CUgraphConditionalNodeType.CU_GRAPH_COND_TYPE_WHILE
         loop.size, loop.ctx = 1, context
-        node = self._call("cuGraphAddNode", graph, nodes, None, len(nodes), given, graph=graph)
-        return WhileNode(int(node), int(given.conditional.phGraph_out[0]))
+        node = self._call("cuGraphAddNode", graph, nodes, None, len(nodes), parameters, graph=graph)
+        return WhileNode(int(node), int(parameters.conditional.phGraph_out[0]))
 
     def graph_instantiate(self, graph: Graph) -> GraphExec:
         return int(self._call("cuGraphInstantiate", graph, 0, graph=graph))

@@ -100,8 +100,8 @@ class CudaCallError(Exception):
         self.log: str = log
         self.finding: KernelFinding | None = finding
         self.arguments: Mapping[str, object] = dict(arguments or {})
-        given = ", ".join(f"{key}={value!r}" for key, value in self.arguments.items())
-        super().__init__(f"{call}({given}) failed with {name} ({code})" + (f": {log}" if log else ""))
+        arguments_text = ", ".join(f"{key}={value!r}" for key, value in self.arguments.items())
+        super().__init__(f"{call}({arguments_text}) failed with {name} ({code})" + (f": {log}" if log else ""))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.code, self.name, self.call, self.arguments, self.log)

@@ -96,9 +96,9 @@ class Device:
         if self._fills_pageable(work):
             self.wait(done)
 
-    def submit_graph(self, found: Executable, target: Stream) -> None:
+    def submit_graph(self, graph: Executable, target: Stream) -> None:
         """Enqueues a launch of a graph; waits for it if it copies into pageable memory."""
-        nodes = [replace(node, work=self._with_pageable(node.work)) for node in found.nodes.values()]
+        nodes = [replace(node, work=self._with_pageable(node.work)) for node in graph.nodes.values()]
         launches = [work.kernel for work in work_within(nodes) if isinstance(work, LaunchWork)]
         slow = [self.gate.injector.launch(kernel.name) for kernel in launches]
         records: dict[int, Completion] = {}
@@ -109,14 +109,14 @@ class Device:
             name="graph_launch",
             action=self.worker.graph(nodes, records),
             engine=Engine.COMPUTE,
-            after=() if found.last is None else (found.last,),
+            after=() if graph.last is None else (graph.last,),
             slow=next(filter(None, slow), None),
             records=tuple(records.values()),
             uses=frozenset(kernel.library.handle for kernel in launches),
         )
-        found.last = self.submit(target, operation)
+        graph.last = self.submit(target, operation)
         if any(self._fills_pageable(node.work) for node in nodes):
-            self.wait(found.last)
+            self.wait(graph.last)
 
     def add(self, graph: int, after: Sequence[int], work: Work) -> int:
         """Adds work to a graph, and returns its node."""
@@ -150,14 +150,14 @@ class Device:
 
     def launch_work(self, kernel: int, shape: LaunchShape, parameters: ParameterBlock) -> LaunchWork:
         """Returns a launch, after checking its shape and its parameters."""
-        found = self.handles.kernel(kernel)
-        resident = libraries.check_launch(found, shape, self.preset)
-        passed, declared = tuple((slot.offset, slot.size) for slot in parameters.slots), found.entry.parameters
+        code = self.handles.kernel(kernel)
+        resident = libraries.check_launch(code, shape, self.preset)
+        passed, declared = tuple((slot.offset, slot.size) for slot in parameters.slots), code.entry.parameters
         if passed != declared:  # which a real driver cannot check
-            wrong = f"{found.name} declares parameters at {declared}, given are {passed}"
+            wrong = f"{code.name} declares parameters at {declared}, given are {passed}"
             self.journal.violate(ViolationKind.PARAMETERS, wrong)
             raise Status(Result.INVALID_VALUE, wrong)
-        return LaunchWork(found, shape, bytes(parameters.buffer)[: found.entry.parameter_bytes], resident)
+        return LaunchWork(code, shape, bytes(parameters.buffer)[: code.entry.parameter_bytes], resident)
 
     def _with_pageable(self, work: Work) -> Work:
         """Returns the work with the present content of pageable memory that it copies from."""

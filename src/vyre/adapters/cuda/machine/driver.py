@@ -156,10 +156,10 @@ class MachineDriver(Unique, CudaDriver):
     @seam_call("cuDeviceGetAttribute", Needs.INIT)
     def device_attribute(self, ordinal: int, attribute: int) -> int:
         """Implements ``CudaDriver.device_attribute`` for the attributes of the preset."""
-        found = self._preset_of(ordinal).attributes().get(attribute)
-        if found is None:
+        value = self._preset_of(ordinal).attributes().get(attribute)
+        if value is None:
             raise Status(Result.INVALID_VALUE, f"the machine has no attribute {attribute}")
-        return found
+        return value
 
     # ---- contexts
     @seam_call("cuDevicePrimaryCtxRetain", Needs.INIT)
@@ -223,17 +223,17 @@ class MachineDriver(Unique, CudaDriver):
     @seam_call("cuStreamSynchronize")
     def stream_synchronize(self, stream: int) -> None:
         """Runs operations until the stream is empty; raises the diagnosis of a kernel in it."""
-        found = self._handles.stream(stream)
-        self._device.wait(found.last)
-        self._device.tell(found.diagnosis)
+        queue = self._handles.stream(stream)
+        self._device.wait(queue.last)
+        self._device.tell(queue.diagnosis)
 
     @seam_call("cuStreamQuery")
     def stream_ready(self, stream: int) -> bool:
         """Runs a few operations, then returns whether the stream is empty."""
-        found = self._handles.stream(stream)
-        ready = self._device.query(found.last)
+        queue = self._handles.stream(stream)
+        ready = self._device.query(queue.last)
         if ready:
-            self._device.tell(found.diagnosis)
+            self._device.tell(queue.diagnosis)
         return ready
 
     def abandon(self, stream: int) -> None:
@@ -242,9 +242,9 @@ class MachineDriver(Unique, CudaDriver):
     @seam_call("cuStreamWaitEvent")
     def stream_wait_event(self, stream: int, event: int) -> None:
         record = self._handles.event(event).record
-        found = self._handles.stream(stream)
+        queue = self._handles.stream(stream)
         if record is not None:
-            self._device.submit(found, Operation(name="wait_event", after=(record,), carries=True))
+            self._device.submit(queue, Operation(name="wait_event", after=(record,), carries=True))
 
     @seam_call("cuEventCreate")
     def event_create(self, *, timing: bool = False, blocking: bool = False) -> int:
@@ -259,8 +259,8 @@ class MachineDriver(Unique, CudaDriver):
 
     @seam_call("cuEventRecord")
     def event_record(self, event: int, stream: int) -> None:
-        found = self._handles.own_event(event)
-        found.record = self._device.submit(self._handles.stream(stream), Operation(name="event_record"))
+        own_event = self._handles.own_event(event)
+        own_event.record = self._device.submit(self._handles.stream(stream), Operation(name="event_record"))
 
     @seam_call("cuEventQuery")
     def event_ready(self, event: int) -> bool:
@@ -316,35 +316,35 @@ class MachineDriver(Unique, CudaDriver):
 
     @seam_call("cuMemPoolGetAttribute")
     def pool_use(self, pool: int) -> PoolUse:
-        found = self._heap.pool(pool)
-        return PoolUse(found.used, found.reserved)
+        use = self._heap.pool(pool)
+        return PoolUse(use.used, use.reserved)
 
     @seam_call("cuMemAllocFromPoolAsync")
     def mem_alloc_async(self, nbytes: int, pool: int, stream: int) -> int:
-        found = self._handles.stream(stream)
-        clock = join(found.clock, self._device.scheduler.host_clock)
-        allocation = self._heap.reserve(nbytes, self._heap.pool(pool), found.context, clock)
+        queue = self._handles.stream(stream)
+        clock = join(queue.clock, self._device.scheduler.host_clock)
+        allocation = self._heap.reserve(nbytes, self._heap.pool(pool), queue.context, clock)
 
         def begin(_: int) -> Outcome:
             self._heap.begin(allocation)
             return Outcome(0, (self._device.worker.access(allocation.address, nbytes, True),))
 
         after = () if allocation.after is None else (allocation.after,)
-        self._device.submit(found, Operation(name="mem_alloc_async", action=begin, after=after))
+        self._device.submit(queue, Operation(name="mem_alloc_async", action=begin, after=after))
         return allocation.address
 
     @seam_call("cuMemFreeAsync")
     def mem_free_async(self, address: DeviceAddress, stream: int) -> None:
-        found = self._handles.stream(stream)
+        queue = self._handles.stream(stream)
         freed = Completion()
-        allocation = self._heap.retire(address, found.context, freed)
+        allocation = self._heap.retire(address, queue.context, freed)
 
         def end(_: int) -> Outcome:
             access = self._device.worker.access(allocation.address, allocation.nbytes, True)
             self._heap.end(allocation)
             return Outcome(0, (access,))
 
-        self._device.submit(found, Operation(name="mem_free_async", action=end, completion=freed))
+        self._device.submit(queue, Operation(name="mem_free_async", action=end, completion=freed))
 
     @seam_call("cuMemAlloc")
     def mem_alloc(self, nbytes: int) -> int:
@@ -376,27 +376,27 @@ class MachineDriver(Unique, CudaDriver):
 
     @seam_call("cuMemcpyHtoDAsync")
     def copy_to_device(self, target: DeviceAddress, source: HostAddress, nbytes: int, stream: int) -> None:
-        found = self._handles.stream(stream)
+        queue = self._handles.stream(stream)
         work = self._device.copy_work(Direction.TO_DEVICE, target, source, nbytes)
-        self._device.submit_work(found, "copy_to_device", work)
+        self._device.submit_work(queue, "copy_to_device", work)
 
     @seam_call("cuMemcpyDtoHAsync")
     def copy_to_host(self, target: HostAddress, source: DeviceAddress, nbytes: int, stream: int) -> None:
         """Implements ``CudaDriver.copy_to_host``; a copy to pageable memory is done when the call returns."""
-        found = self._handles.stream(stream)
+        queue = self._handles.stream(stream)
         work = self._device.copy_work(Direction.TO_HOST, target, source, nbytes)
-        self._device.submit_work(found, "copy_to_host", work)
+        self._device.submit_work(queue, "copy_to_host", work)
 
     @seam_call("cuMemcpyDtoDAsync")
     def copy_on_device(self, target: DeviceAddress, source: DeviceAddress, nbytes: int, stream: int) -> None:
-        found = self._handles.stream(stream)
+        queue = self._handles.stream(stream)
         work = self._device.copy_work(Direction.ON_DEVICE, target, source, nbytes)
-        self._device.submit_work(found, "copy_on_device", work)
+        self._device.submit_work(queue, "copy_on_device", work)
 
     @seam_call("cuMemsetD8Async")
     def memset8(self, target: DeviceAddress, value: int, nbytes: int, stream: int) -> None:
-        found = self._handles.stream(stream)
-        self._device.submit_work(found, "memset8", self._device.fill_work(target, value, nbytes))
+        queue = self._handles.stream(stream)
+        self._device.submit_work(queue, "memset8", self._device.fill_work(target, value, nbytes))
 
     @seam_call("cuPointerGetAttributes")
     def pointer_facts(self, address: DeviceAddress) -> PointerFacts:
@@ -415,20 +415,20 @@ class MachineDriver(Unique, CudaDriver):
     @seam_call("cuLibraryUnload")
     def library_unload(self, library: int) -> None:
         """Implements the seam's ``library_unload``; unloading code with pending launches is recorded as a violation."""
-        found = self._handles.library(library)
+        loaded = self._handles.library(library)
         if self._device.scheduler.uses(library):
             self._device.journal.violate(ViolationKind.UNLOADED, f"library {library:#x} unloaded with launches pending")
-        self._device.unload(found)
+        self._device.unload(loaded)
 
     @seam_call("cuLibraryGetKernel")
     def library_kernel(self, library: int, name: str) -> int:
-        found = self._handles.library(library)
-        known = found.kernels.get(name)
+        loaded = self._handles.library(library)
+        known = loaded.kernels.get(name)
         if known is not None:
             return known
         handle = self._handles.new()
-        self._handles.kernels[handle] = libraries.kernel_of(handle, found, name, self._device.preset)
-        found.kernels[name] = handle
+        self._handles.kernels[handle] = libraries.kernel_of(handle, loaded, name, self._device.preset)
+        loaded.kernels[name] = handle
         return handle
 
     @seam_call("cuKernelGetAttribute")
@@ -450,9 +450,9 @@ class MachineDriver(Unique, CudaDriver):
 
     @seam_call("cuLaunchKernelEx", method="launch")
     def _launch(self, kernel: int, shape: LaunchShape, stream: int, parameters: ParameterBlock) -> None:
-        found = self._handles.stream(stream)
+        queue = self._handles.stream(stream)
         work = self._device.launch_work(kernel, shape, parameters)
-        self._device.submit_work(found, "launch", work)
+        self._device.submit_work(queue, "launch", work)
 
     # ---- graphs
     @seam_call("cuGraphCreate")
@@ -463,11 +463,11 @@ class MachineDriver(Unique, CudaDriver):
 
     @seam_call("cuGraphDestroy")
     def graph_destroy(self, graph: int) -> None:
-        found = self._handles.graph(graph)
-        if found.repeated:
+        destroyed = self._handles.graph(graph)
+        if destroyed.repeated:
             raise Status(Result.INVALID_VALUE, f"graph {graph:#x} belongs to a node of another one")
         del self._handles.graphs[graph]
-        for work in work_within(found.nodes.values()):
+        for work in work_within(destroyed.nodes.values()):
             if isinstance(work, WhileWork):
                 del self._handles.graphs[work.body.handle]
 
@@ -502,31 +502,31 @@ class MachineDriver(Unique, CudaDriver):
     @seam_call("cuGraphConditionalHandleCreate")
     def graph_condition(self, graph: int) -> int:
         """Implements ``CudaDriver.graph_condition``: the handle is the address of the condition."""
-        found = self._handles.graph(graph)
+        owner = self._handles.graph(graph)
         if self.options.driver_version < _CONDITIONS_SINCE:
             raise Status(Result.NOT_SUPPORTED, f"driver {self.options.driver_version} has no conditional nodes")
         condition = self._device.memory.allocate(4)
-        found.conditions.add(condition)
+        owner.conditions.add(condition)
         return condition
 
     @seam_call("cuGraphAddNode")
     def graph_add_while(self, graph: int, after: Sequence[int], condition: int) -> WhileNode:
-        found = self._handles.graph(graph)
-        if condition not in found.conditions:
+        outer = self._handles.graph(graph)
+        if condition not in outer.conditions:
             raise Status(Result.INVALID_VALUE, f"{condition:#x} is no free condition of the graph")
         body = Graph(self._handles.new(), self._handles.context, repeated=True)
         node = self._device.add(graph, after, WhileWork(condition, body))
-        found.conditions.discard(condition)
+        outer.conditions.discard(condition)
         self._handles.graphs[body.handle] = body
         return WhileNode(node, body.handle)
 
     @seam_call("cuGraphInstantiate")
     def graph_instantiate(self, graph: int) -> int:
-        found = self._handles.graph(graph)
-        if found.repeated or found.conditions:
+        template = self._handles.graph(graph)
+        if template.repeated or template.conditions:
             raise Status(Result.INVALID_VALUE, f"graph {graph:#x} is the body of a loop, or has an unused condition")
         handle = self._handles.new()
-        self._handles.executables[handle] = Executable.of(handle, found)
+        self._handles.executables[handle] = Executable.of(handle, template)
         return handle
 
     @seam_call("cuGraphUpload")

@@ -135,9 +135,9 @@ def seam_call(
                     return body(self, *args, **kwargs)
             except Status as failure:
                 code = failure.code
-                given = _arguments(signature, self, args, kwargs)
+                arguments = _arguments(signature, self, args, kwargs)
                 kind = KernelDiagnosis if code == DIAGNOSED else CudaCallError
-                raise kind(code, name_of(code), function, given, failure.log, failure.finding) from None
+                raise kind(code, name_of(code), function, arguments, failure.log, failure.finding) from None
             finally:
                 let_collect()
                 if gate.journal.tracing:
@@ -148,9 +148,9 @@ def seam_call(
     return decorate
 
 
-def _arguments(signature: inspect.Signature, *given: Any) -> Mapping[str, object]:
+def _arguments(signature: inspect.Signature, *call: Any) -> Mapping[str, object]:
     """Returns the arguments by name, with bytes replaced by their length, for which a message has room."""
-    this, args, kwargs = given
+    this, args, kwargs = call
     bound = dict(signature.bind(this, *args, **kwargs).arguments)
     bound.pop("self", None)
     return {name: f"{len(value)} bytes" if isinstance(value, bytes) else value for name, value in bound.items()}

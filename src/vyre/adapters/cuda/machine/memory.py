@@ -59,11 +59,11 @@ class Region:
 
     def typed(self, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Returns the data as elements of ``dtype``, and the map of known bytes as unsigned words of the same size."""
-        found = self._views.get(dtype)
-        if found is None:
-            found = self.data.view(dtype), self.known.view(f"u{dtype.itemsize}")
-            self._views[dtype] = found
-        return found
+        views = self._views.get(dtype)
+        if views is None:
+            views = self.data.view(dtype), self.known.view(f"u{dtype.itemsize}")
+            self._views[dtype] = views
+        return views
 
     def settle(self) -> None:
         """Sets ``complete`` if the last unknown byte was written."""
@@ -99,18 +99,17 @@ class DeviceMemory:
         """Returns the address of an allocation over bytes of the host, of which there are 16 more than ``nbytes``."""
         return self._add(nbytes, None, host)
 
-    def allocate(self, nbytes: int, *, at: DeviceAddress | None = None) -> DeviceAddress:
-        """Returns ``nbytes`` > 0 of uninitialised memory at a multiple of 256: at ``at``, or at an address of its own
-        choice.
+    def allocate(self, nbytes: int, *, address: DeviceAddress | None = None) -> DeviceAddress:
+        """Returns ``nbytes`` > 0 of uninitialised memory at a multiple of 256: at ``address``, or where there is room.
 
         Raises ``ValueError`` if the range overlaps an allocation or is not aligned.
         """
         if nbytes < 1:
             raise ValueError("an allocation has at least one byte")
-        return self._add(nbytes, at, None)
+        return self._add(nbytes, address, None)
 
-    def _add(self, nbytes: int, at: DeviceAddress | None, host: memoryview | None) -> DeviceAddress:
-        address = at
+    def _add(self, nbytes: int, wanted: DeviceAddress | None, host: memoryview | None) -> DeviceAddress:
+        address = wanted
         if address is None:
             # An odd multiple of 256, so that no code can rely on a larger alignment.
             address = self._next

@@ -151,7 +151,7 @@ class DeviceHeap:
 
     def begin(self, allocation: Allocation) -> None:
         """Makes the bytes of an allocation exist, filled with poison."""
-        self._memory.allocate(allocation.nbytes, at=allocation.address)
+        self._memory.allocate(allocation.nbytes, address=allocation.address)
         self._existing.add(allocation)
 
     def retire(self, address: DeviceAddress, context: int, freed: Completion) -> Allocation:

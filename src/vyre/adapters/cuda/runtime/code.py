@@ -129,9 +129,9 @@ class CodeMaker(StoredCode):
         facts = self._device.facts
         key = self._cubin_keys.key(source, options, lambda: cubin_keys(options, facts, tool.named(jit)))
         with steps.step("read"):
-            found = _cubin(store.get(key))
-        if found is not None:
-            return found
+            stored = _cubin(store.get(key))
+        if stored is not None:
+            return stored
         module = self._module(store, source, options, steps)
         steps.explain(self._services, store, key)
         try:

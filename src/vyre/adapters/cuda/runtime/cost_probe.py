@@ -69,12 +69,12 @@ class CudaCostProbe:
     def experiments(self) -> frozenset[CostExperiment]:
         """Returns the experiments that this backend can run."""
         device = self._resources.device
-        found = frozenset(_EXPERIMENTS)
+        experiments = frozenset(_EXPERIMENTS)
         if device.facts.limits_kernels:
-            found -= {CostExperiment.PERSISTENT}
+            experiments -= {CostExperiment.PERSISTENT}
         if not device.facts.cooperative_launch or device.options.grid_sync is GridSyncMode.SPLIT:
-            found -= {CostExperiment.GRID_BARRIERS}  # they are launches then
-        return found
+            experiments -= {CostExperiment.GRID_BARRIERS}  # they are launches then
+        return experiments
 
     @contextmanager
     def measuring(self) -> Iterator[ExperimentTimer]:
@@ -177,9 +177,9 @@ class _Bench:
     def time(self, experiment: CostExperiment, size: int) -> int:
         """Implements ``ExperimentTimer`` for what the device offers."""
         with self._device.calls:
-            found = _EXPERIMENTS[experiment](self, size)
+            ns = _EXPERIMENTS[experiment](self, size)
             self._settle()
-        return found
+        return ns
 
     # ---- experiments
     def launches(self, size: int) -> int:
@@ -312,11 +312,11 @@ class _Bench:
         return RecordedGraph(self._device, record, self._lease.stream)
 
     def _graph(self, size: int) -> RecordedGraph:
-        found = self._graphs.get(size)
-        if found is None:
-            found = self._graphs[size] = self._record(size)
+        graph = self._graphs.get(size)
+        if graph is None:
+            graph = self._graphs[size] = self._record(size)
             self._settle()  # waits for its upload
-        return found
+        return graph
 
     def _change(self) -> None:
         """Gives the parameter another value."""
@@ -324,8 +324,8 @@ class _Bench:
         self._launch.set_values((memoryview(self._value.to_bytes(4, "little")),))
 
     def _block(self, nbytes: int) -> _Memory:
-        found = self._memory.get(nbytes)
-        if found is None:
+        block = self._memory.get(nbytes)
+        if block is None:
             resources = self._resources
             pageable = (ctypes.c_char * nbytes)()
             device = resources.memory.allocate(nbytes, self._lease.stream)
@@ -334,8 +334,8 @@ class _Bench:
             except CudaCallError as error:
                 self._device.roll_back(error, [partial(resources.memory.free, device, self._lease.stream)])
                 raise
-            found = self._memory[nbytes] = _Memory(device, pinned, ctypes.addressof(pageable), pageable)
-        return found
+            block = self._memory[nbytes] = _Memory(device, pinned, ctypes.addressof(pageable), pageable)
+        return block
 
     def _copy(self, memory: _Memory, source: HostAddress, nbytes: int) -> None:
         self._driver.copy_to_device(memory.device.address, source, nbytes, self._lease.stream)

@@ -602,9 +602,9 @@ class CudaEngine(Unique):
         if state is State.TRAPPED:
             counters.traps += 1
             record = self._heads(entry)[row, Row.TRAP : Row.TRAP + 32].tobytes()
-            found = read_trap(memoryview(record), self._kernel)
-            assert found is not None
-            return found
+            trap = read_trap(memoryview(record), self._kernel)
+            assert trap is not None
+            return trap
         if state is State.LATE:
             counters.timeouts += 1
             name = self._pipeline.config.label or title
@@ -633,8 +633,8 @@ class CudaEngine(Unique):
 
 
 def _ended_of(engine: ref[CudaEngine]) -> int:
-    found = engine()
-    return 0 if found is None else found.ended()
+    alive = engine()
+    return 0 if alive is None else alive.ended()
 
 
 def _aligned(nbytes: int) -> int:

@@ -219,8 +219,8 @@ class CudaPipeline:
 
     def is_prepared(self, input_nbytes: tuple[int, ...], /) -> bool:
         """Returns whether a slot is ready for a dispatch of inputs of these lengths."""
-        found = self._shapes.get(input_nbytes)
-        return found is not None and bool(found.idle)
+        shape = self._shapes.get(input_nbytes)
+        return shape is not None and bool(shape.idle)
 
     @whole
     def prepare(self, input_nbytes: tuple[int, ...], /) -> None:
@@ -413,12 +413,13 @@ def _refuse_on(device: CudaDevice, config: DispatchConfig) -> None:
         raise UnsupportedFeature(feature=feature, backend=device.backend)
 
 
-def _joined(made: list[Compilation]) -> Compilation:
+def _joined(compilations: list[Compilation]) -> Compilation:
     """Returns the steps of all compilations together; nothing was missed if every module existed already."""
     phases: dict[str, int] = {}
-    for name, spent_ns in (phase for each in made for phase in each.phases):
+    for name, spent_ns in (phase for each in compilations for phase in each.phases):
         phases[name] = phases.get(name, 0) + spent_ns
-    return Compilation(tuple(phases.items()), next((each.missed for each in made if each.missed is not None), None))
+    missed = next((each.missed for each in compilations if each.missed is not None), None)
+    return Compilation(tuple(phases.items()), missed)
 
 
 class CudaExecutor(PipelineExecutor[CudaPipeline]):

@@ -96,10 +96,10 @@ def _element(
     address, named = finding.address, _site(sites, access or finding.accesses[-1]).buffer
     memory = _shared(sites) if finding.space == "shared" else _bound(finding, sites, module)
     below = [one for one in memory if one.start <= address]
-    found = next((one for one in memory if one.buffer == named), max(below, key=lambda one: one.start, default=None))
-    if found is None:
+    nearest = next((one for one in memory if one.buffer == named), max(below, key=lambda one: one.start, default=None))
+    if nearest is None:
         return ("workgroup memory" if finding.space == "shared" else "device memory"), address
-    return found.buffer, (address - found.start) // found.size
+    return nearest.buffer, (address - nearest.start) // nearest.size
 
 
 def _shared(sites: KernelSites) -> list[_Memory]:
@@ -112,16 +112,16 @@ def _bound(finding: KernelFinding, sites: KernelSites, module: LoadedModule | No
     if module is not None:
         kernels = {kernel.emitted.entry: kernel.emitted for kernel in module.kernels}
     kernel = kernels.get(finding.entry)
-    found: list[_Memory] = []
+    buffers: list[_Memory] = []
     for parameter in () if kernel is None else kernel.parameters:
         if parameter.kind is ParameterKind.POINTER and parameter.name is not None and parameter.dtype is not None:
             (start,) = _POINTER.unpack_from(finding.parameters, parameter.offset)
-            found.append(_Memory(parameter.name, start, SCALAR_BY_TEXT[parameter.dtype].size))
+            buffers.append(_Memory(parameter.name, start, SCALAR_BY_TEXT[parameter.dtype].size))
         elif parameter.kind is ParameterKind.TABLE:
             (table,) = _POINTER.unpack_from(finding.parameters, parameter.offset)
             records = _RECORD.iter_unpack(finding.read(table, _RECORD.size * len(sites.bindings)))
-            found += [_Memory(n, record[0], size) for (n, size), record in zip(sites.bindings, records, strict=True)]
-    return found
+            buffers += [_Memory(n, record[0], size) for (n, size), record in zip(sites.bindings, records, strict=True)]
+    return buffers
 
 
 _NOTHING: Final[Mapping[str, LoadedModule]] = {}
@@ -201,13 +201,13 @@ def typed_error(
     ``available``: bytes free on the device, if known.  ``loaded``: modules by entry, to explain the finding of a driver
     that watches kernels.
     """
-    fix, found = FIXES.get(error.code), error.finding
-    module = None if found is None else loaded.get(found.entry)
-    if found is not None and isinstance(error, KernelDiagnosis):
-        return DataRaceError(races=(race_of(found, module),))
+    fix, finding = FIXES.get(error.code), error.finding
+    module = None if finding is None else loaded.get(finding.entry)
+    if finding is not None and isinstance(error, KernelDiagnosis):
+        return DataRaceError(races=(race_of(finding, module),))
     place = ""
-    if found is not None:
-        place, fix = sentence_of(found, module), FIXES_OF_FINDINGS.get(error.code, fix)
+    if finding is not None:
+        place, fix = sentence_of(finding, module), FIXES_OF_FINDINGS.get(error.code, fix)
     match kind_of(error.code):
         case Kind.MEMORY:
             return DeviceOutOfMemory(requested=_requested(error), available=available)

@@ -402,10 +402,10 @@ class SlotPool(DeviceMember):
 
     def lost(self, watch: _Watch) -> None:
         """Sets aside what a lost slot holds, until its stream is idle."""
-        held = watch.held
-        if self._forget_slot(held) and held.epoch == self._device.epoch:
-            self._device.driver.abandon(held.lease.stream)
-            self._resources.quarantine.hold(held.lease.stream, partial(held.release, idle=False))
+        slot = watch.held
+        if self._forget_slot(slot) and slot.epoch == self._device.epoch:
+            self._device.driver.abandon(slot.lease.stream)
+            self._resources.quarantine.hold(slot.lease.stream, partial(slot.release, idle=False))
 
     def drop(self, slot: HostSlot, reason: BaseException) -> None:
         """Removes ``slot`` after a failure: frees it if it is idle, or puts it into quarantine if it may still be
@@ -417,17 +417,17 @@ class SlotPool(DeviceMember):
         if not self._forget_slot(slot.held) or slot.epoch != device.epoch:
             return
         release, stream = partial(slot.release, idle=False), slot.lease.stream
-        held = False
+        is_held = False
         if not isinstance(reason, DeadlinePassed):
             device.driver.abandon(stream)
         try:
             with device.calls:
                 if device.driver.stream_ready(stream):
-                    held = True
+                    is_held = True
                     release()
         except BackendError as error:
             reason.add_note(f"giving back its memory failed too: {error}")
-        if not held and device.reachable:
+        if not is_held and device.reachable:
             quarantine.hold(stream, release)
 
     def release_idle(self) -> None:
@@ -444,7 +444,7 @@ class SlotPool(DeviceMember):
         with self._lock:
             slots = list(self._slots)
         self.forget()
-        release_all([partial(held.release, idle=False) for held in slots])
+        release_all([partial(slot.release, idle=False) for slot in slots])
 
     def forget(self) -> None:
         """Drops every slot without a driver call."""
@@ -475,9 +475,9 @@ class SlotPool(DeviceMember):
             return False
         return self._forget_slot(slot.held)
 
-    def _forget_slot(self, held: _Held) -> bool:
+    def _forget_slot(self, slot: _Held) -> bool:
         """Returns whether the pool knew it."""
         with self._lock:
-            known = self._slots.pop(held, None) is not None
-            self._bytes -= held.nbytes if known else 0
+            known = self._slots.pop(slot, None) is not None
+            self._bytes -= slot.nbytes if known else 0
         return known

@@ -135,16 +135,16 @@ def check_launch(
     shared = shape.dynamic_shared + kernel.emitted.shared_static
     asked = occupancy.LaunchShape(shape.grid, shape.block, shared, shape.cooperative, kernel.facts.registers)
     inputs = occupancy.ShapeDiagnosisInputs(kernel.emitted.entry, device.facts.envelope, asked, limit)
-    found = decide(sink, occupancy.diagnose_shape, inputs)
-    if not found.is_launchable:
-        reasons = [_reason(failure) for failure in found.failures]
-        if limit is not None and found.grid_blocks > limit:
-            reasons.append(f"{found.grid_blocks} workgroups at once, of which {limit} fit")
+    diagnosis = decide(sink, occupancy.diagnose_shape, inputs)
+    if not diagnosis.is_launchable:
+        reasons = [_reason(failure) for failure in diagnosis.failures]
+        if limit is not None and diagnosis.grid_blocks > limit:
+            reasons.append(f"{diagnosis.grid_blocks} workgroups at once, of which {limit} fit")
         error = InvalidProgram(
             f"{device.facts.name} cannot launch this kernel, which asks for {'; '.join(reasons)}",
             fix="use a smaller workgroup, a smaller grid or less workgroup memory.",
         )
-        error.add_note(found.stable_message)
+        error.add_note(diagnosis.stable_message)
         raise error
 
 
@@ -189,8 +189,8 @@ def assumptions(
         if not binding.buffer.is_push
     )
     chosen = decide(sink, choose_variant, VariantInputs(ranges))
-    held = ((Assumption.ALIGNED16, chosen.aligned16), (Assumption.NOALIAS, chosen.noalias))
-    return frozenset(assumption for assumption, holds in held if holds)
+    facts = ((Assumption.ALIGNED16, chosen.aligned16), (Assumption.NOALIAS, chosen.noalias))
+    return frozenset(assumption for assumption, holds in facts if holds)
 
 
 # ---------------------------------------------------------------- parameters
@@ -342,10 +342,10 @@ class PreparedLaunch:
         launched = 0
         for step in steps:
             if isinstance(step, KernelLoop):
-                at = self.scratch.records + 4 * step.word
+                record = self.scratch.records + 4 * step.word
                 self.launchers[step.enter]()
                 launched += 1
-                while any(look()[at : at + 4]):
+                while any(look()[record : record + 4]):
                     launched += self._rounds(step.body, look, checked) + 1
                     self.launchers[step.advance]()
             else:
@@ -372,9 +372,9 @@ def read_trap(record: memoryview, kernel: EmittedKernel) -> TrapError | None:
 def first_trap(records: memoryview, kernels: Sequence[BoundKernel]) -> TrapError | None:
     """Returns the trap of the earliest kernel that recorded one, or None.  ``records`` has 32 bytes per kernel."""
     for number, kernel in enumerate(kernels):
-        found = read_trap(records[number * TRAP_BYTES : (number + 1) * TRAP_BYTES], kernel.kernel.emitted)
-        if found is not None:
-            return found
+        trap = read_trap(records[number * TRAP_BYTES : (number + 1) * TRAP_BYTES], kernel.kernel.emitted)
+        if trap is not None:
+            return trap
     return None
 
 

@@ -30,9 +30,9 @@ class RowLayout:
     """The bytes of a row: a head, then those of the arena that are uploaded or read back."""
 
     def __init__(self, arena: Arena) -> None:
-        held = [r for r in arena.outputs if r.nbytes]
-        start = min((r.start for r in held), default=0) // _CHUNK * _CHUNK
-        self.read: Final = Range(start, max((_aligned(r.end, _CHUNK) for r in held), default=start))
+        outputs = [r for r in arena.outputs if r.nbytes]
+        start = min((r.start for r in outputs), default=0) // _CHUNK * _CHUNK
+        self.read: Final = Range(start, max((_aligned(r.end, _CHUNK) for r in outputs), default=start))
         self.upload_end: Final = _aligned(arena.upload.end, _CHUNK) if arena.inputs else 0
         self.nbytes: Final = _aligned(Row.BODY + max(self.upload_end, self.read.end), _LINE)
         self.inputs: Final = arena.inputs
@@ -168,14 +168,14 @@ class Words:
         self.block.view[:] = bytes(nbytes)
         base = driver.host_device_address(self.block)
         self.places: Final = {Descriptor.HEAD: base, Descriptor.ENTRIES: base + entries, Descriptor.ENDS: base + ends}
-        at = self.block.address
+        start = self.block.address
         # A store to a word is one store of the processor, and no earlier one is seen after it.
-        self.tail: Final = c_uint64.from_address(at + Head.TAIL)
+        self.tail: Final = c_uint64.from_address(start + Head.TAIL)
         """The number of entries that the kernel knows of."""
-        self._stop = c_uint64.from_address(at + Head.STOP)
-        self._left = c_uint64.from_address(at + Head.LEFT)
-        self._entries = (c_uint64 * (2 * capacity)).from_address(at + entries)
-        self._ends = (c_uint64 * capacity).from_address(at + ends)
+        self._stop = c_uint64.from_address(start + Head.STOP)
+        self._left = c_uint64.from_address(start + Head.LEFT)
+        self._entries = (c_uint64 * (2 * capacity)).from_address(start + entries)
+        self._ends = (c_uint64 * capacity).from_address(start + ends)
 
     def describe(self, fields: dict[int, int]) -> tuple[int, int]:
         """Writes a description; returns its host address and its length in bytes, for a copy."""
@@ -221,8 +221,8 @@ def read_outputs(layout: RowLayout, rows: Rows, into: Sequence[memoryview], chos
     for place, target in zip(layout.outputs, into, strict=True):
         if place.nbytes:
             start = Row.BODY + place.start
-            found = np.frombuffer(target, np.uint8).reshape(len(rows.bytes), place.nbytes)
-            found[chosen] = rows.bytes[chosen, start : start + place.nbytes]
+            rows_of = np.frombuffer(target, np.uint8).reshape(len(rows.bytes), place.nbytes)
+            rows_of[chosen] = rows.bytes[chosen, start : start + place.nbytes]
 
 
 def frees(driver: CudaDriver, blocks: Sequence[HostBlock]) -> list[Callable[[], None]]:

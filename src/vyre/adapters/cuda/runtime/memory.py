@@ -301,17 +301,17 @@ class Quarantine(DeviceMember):
 
     def __init__(self, device: CudaDevice) -> None:
         self._device = device
-        self._held: list[tuple[Stream, Callable[[], None]]] = []
+        self._waiting: list[tuple[Stream, Callable[[], None]]] = []
         self._lock = process_lock()
         device.add(self)
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._waiting)
 
     def holds(self, stream: Stream) -> bool:
         """Returns whether work on ``stream`` may still run; a stream that was released is idle and may be destroyed."""
         with self._lock:
-            return any(held == stream for held, _ in self._held)
+            return any(waiting == stream for waiting, _ in self._waiting)
 
     def hold(self, stream: Stream, release: Callable[[], None]) -> None:
         """Has ``release`` called once ``stream`` is idle; it may make driver calls that free the lease, none that reuse
@@ -319,23 +319,23 @@ class Quarantine(DeviceMember):
         """
         self._device.counters.quarantined_leases += 1
         with self._lock:
-            self._held.append((stream, release))
+            self._waiting.append((stream, release))
 
     def reap(self) -> None:
         """Releases the leases that have become idle; costs nothing while none is held."""
-        if not self._held:
+        if not self._waiting:
             return
         with self._lock:
-            held, self._held = self._held, []
+            waiting, self._waiting = self._waiting, []
         try:  # query all streams first: a release may destroy one that another lease waits for
-            idle = {stream: self._is_idle(stream) for stream in {stream for stream, _ in held}}
+            idle = {stream: self._is_idle(stream) for stream in {stream for stream, _ in waiting}}
         except CudaCallError:
             with self._lock:
-                self._held += held
+                self._waiting += waiting
             raise
         with self._lock:
-            self._held += [(stream, release) for stream, release in held if not idle[stream]]
-        release_all([release for stream, release in held if idle[stream]])
+            self._waiting += [(stream, release) for stream, release in waiting if not idle[stream]]
+        release_all([release for stream, release in waiting if idle[stream]])
 
     def _is_idle(self, stream: Stream) -> bool:
         try:
@@ -346,7 +346,7 @@ class Quarantine(DeviceMember):
     def busy_streams(self) -> Sequence[Stream]:
         """Returns the streams of the held leases."""
         with self._lock:
-            return [stream for stream, _ in self._held]
+            return [stream for stream, _ in self._waiting]
 
     def given_up(self) -> Sequence[Stream]:
         """Returns the streams of the held leases: no caller waits for their work."""
@@ -354,12 +354,12 @@ class Quarantine(DeviceMember):
 
     def release(self) -> None:
         """Releases every lease."""
-        while self._held:  # a release may hold for another stream
+        while self._waiting:  # a release may hold for another stream
             with self._lock:
-                held, self._held = self._held, []
-            release_all([release for _, release in held])
+                waiting, self._waiting = self._waiting, []
+            release_all([release for _, release in waiting])
 
     def forget(self) -> None:
         """Drops every lease without a driver call."""
         with self._lock:
-            self._held.clear()
+            self._waiting.clear()

@@ -197,8 +197,8 @@ class ResidentStore(DeviceMember):
         with self.device.calls:
             if nbytes == 0:
                 return CudaBuffer(self, 0, 0, label)
-            made: CudaBuffer = self.on_stream(partial(self._allocate, nbytes, label))
-            return made
+            buffer: CudaBuffer = self.on_stream(partial(self._allocate, nbytes, label))
+            return buffer
 
     @whole
     def upload(self, uploads: Sequence[Upload], /) -> None:

@@ -182,12 +182,12 @@ class ResidentRunner(DeviceMember):
     # ---------------------------------------------------------------- resolving
     def _resolve(self, number: int, step: ResidentStep) -> Step:
         """Checks everything that can be checked before the first byte moves, and returns the step."""
-        found = step_memory(step, self._store.own)
-        config = found.sized
+        memory = step_memory(step, self._store.own)
+        config = memory.sized
         pipeline, _ = self._executor.pipeline(step.program, config)
-        launch = pipeline.shape(found.input_nbytes).launch
-        found.check(launch)
-        return Step(number, pipeline, found.plan, launch, found.memory, launch.nbytes, config.launches)
+        launch = pipeline.shape(memory.input_nbytes).launch
+        memory.check(launch)
+        return Step(number, pipeline, memory.plan, launch, memory.memory, launch.nbytes, config.launches)
 
     # ---------------------------------------------------------------- running
     def _run(
@@ -312,8 +312,8 @@ class ResidentRunner(DeviceMember):
 
         It waits after each round.
         """
-        found = bytearray(FLAG_BYTES)
-        look = Piece(memoryview(found), flag.address)
+        word = bytearray(FLAG_BYTES)
+        look = Piece(memoryview(word), flag.address)
         ran = self._run(slot, steps[:once], once, 0, () if limit else reads, deadline) if once else NOTHING
         device_ns, launches, rounds, converged = ran.device_ns, slot.launches if once else 0, 0, False
         while rounds < limit and not converged:
@@ -322,7 +322,7 @@ class ResidentRunner(DeviceMember):
             device_ns += ran.device_ns
             launches = None if launches is None or slot.launches is None else launches + slot.launches
             rounds += 1
-            converged = not any(found)
+            converged = not any(word)
         if reads and (limit or not once):
             self._read(slot, reads, deadline)
         return Ran(ran.enqueued_ns or self.device.clock.now_ns(), device_ns, launches, rounds, converged)

@@ -97,7 +97,7 @@ def build_mov(ops: Operands) -> Step:
 def _copy(ops: Operands, kind: str, target: Operand, source: Operand) -> Step:
     origin = ops.source(source, kind)
     place = ops.result(target, kind)
-    held, given = ops.held[place], ops.held[origin]
+    stored, lanes = ops.held[place], ops.held[origin]
 
     def same(frame: Frame) -> None:
         registers = frame.registers
@@ -105,9 +105,9 @@ def _copy(ops: Operands, kind: str, target: Operand, source: Operand) -> Step:
 
     def viewed(frame: Frame) -> None:
         registers = frame.registers
-        registers[place] = registers[origin].copy().view(held)
+        registers[place] = registers[origin].copy().view(stored)
 
-    return same if held == given else viewed
+    return same if stored == lanes else viewed
 
 
 def _special(ops: Operands, kind: str, target: Operand, source: Operand) -> Step:
@@ -136,7 +136,7 @@ def _pack(ops: Operands, kind: str, target: Operand, source: Elements) -> Step:
     places = [ops.source(name, part) for name in ops.elements(source, count)]
     views = [reader(ops, place, part) for place in places]
     place = ops.result(target, kind)
-    dtype, held = LANE_DTYPE[kind], ops.held[place]
+    dtype, stored = LANE_DTYPE[kind], ops.held[place]
 
     def step(frame: Frame) -> None:
         registers = frame.registers
@@ -144,7 +144,7 @@ def _pack(ops: Operands, kind: str, target: Operand, source: Elements) -> Step:
         for number, (one, view) in enumerate(zip(places, views, strict=True)):
             word = registers[one] if view is None else view(registers[one])
             total = total | word.astype(dtype) << dtype.type(bits * number)
-        registers[place] = total.view(held)
+        registers[place] = total.view(stored)
 
     return step
 

@@ -231,7 +231,7 @@ class _Planner:
                         for earlier in range(later)
                         if use.identity in examined.relations.get((earlier, later), {})
                     ),
-                    key=_width,
+                    key=list(AccessRelation).index,
                     default=AccessRelation.POINTWISE,
                 )
                 mode = AccessMode.READ
@@ -255,10 +255,6 @@ class _Planner:
         """Returns the time of a stage as its traffic has it."""
         uses = examined.stages[number].uses
         return sum(use.nbytes * (use.reads + use.writes) for use in uses) / self._limits.bytes_per_ns
-
-
-def _width(relation: AccessRelation) -> int:
-    return list(AccessRelation).index(relation)
 
 
 def _numbers(examined: ExaminedStages) -> dict[Hashable, int]:

@@ -119,9 +119,5 @@ class Result(ForeignResultUse):
     _repr_html_ = as_html
 
     def __repr__(self) -> str:
-        arrays = ", ".join(f"{name}: {array.dtype}[{_axes(array.shape)}]" for name, array in self.items())
+        arrays = ", ".join(f"{name}: {array.dtype}[{', '.join(map(str, array.shape))}]" for name, array in self.items())
         return f"<Result {arrays or 'without outputs'} from {self.backend} in {self.timing.wall_ns / 1e6:.3f} ms>"
-
-
-def _axes(shape: tuple[int, ...]) -> str:
-    return ", ".join(map(str, shape))

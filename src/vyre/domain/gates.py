@@ -174,14 +174,11 @@ def asked(program: Program, gates: tuple[Gate, ...]) -> GateReport:
     seen = gated(program)
     answers: list[tuple[str, Answer]] = []
     for gate in gates:
-        answers.append((_name(gate), answer := _answer(gate, seen)))
+        name = str(getattr(gate, "__name__", type(gate).__name__))
+        answers.append((name, answer := _answer(gate, seen)))
         if isinstance(answer, Refuse):
             break
     return GateReport(tuple(answers))
-
-
-def _name(gate: Gate) -> str:
-    return str(getattr(gate, "__name__", type(gate).__name__))
 
 
 def _answer(gate: Gate, seen: GatedProgram) -> Answer:

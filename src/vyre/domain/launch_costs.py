@@ -244,7 +244,7 @@ def _costs(content: dict[str, Any]) -> LaunchCosts:
     return LaunchCosts(
         CostSource(**content["source"]),
         content["taken_at_s"],
-        **{name: _measured(value) for name, value in content["costs"].items()},
+        **{name: None if value is None else _known(value) for name, value in content["costs"].items()},
         kernels=tuple(KernelTime(name, _known(value)) for name, value in content["kernels"].items()),
     )
 
@@ -253,10 +253,6 @@ def _json(value: Measured | None) -> dict[str, Any] | None:
     if value is None:
         return None
     return {name: getattr(value, name) for name in _NUMBERS} | {"provenance": value.provenance.value}
-
-
-def _measured(content: dict[str, Any] | None) -> Measured | None:
-    return None if content is None else _known(content)
 
 
 def _known(content: dict[str, Any]) -> Measured:

@@ -177,7 +177,8 @@ class SpecMap(Mapping[str, SpecValue]):
 
     def canonical_bytes(self) -> bytes:
         """Returns an injective encoding: the count, then each name and value in a length frame."""
-        frames = [_frame(_text(name)) + _frame(value.canonical_bytes()) for name, value in self._entries.items()]
+        entries = [(name.encode("utf-8", "surrogatepass"), value) for name, value in self._entries.items()]  # any str
+        frames = [_frame(name) + _frame(value.canonical_bytes()) for name, value in entries]
         return len(frames).to_bytes(8, "little") + b"".join(frames)
 
 
@@ -285,10 +286,6 @@ def _checked(value: int, bits: int, name: str) -> int:
     if not 0 <= value < 1 << bits:
         raise InvalidConfig(f"{name}={shown(value)} does not fit {bits} unsigned bits", fix=f"use 0..2**{bits}-1.")
     return value
-
-
-def _text(name: str) -> bytes:
-    return name.encode("utf-8", "surrogatepass")  # a name may be any str
 
 
 def _frame(data: bytes) -> bytes:

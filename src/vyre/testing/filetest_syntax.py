@@ -253,7 +253,7 @@ class _RunParser:
         default = spec_constants(self.program).get(name)
         dtype = default.dtype if default is not None else ScalarType.U32
         raw = take_values(cursor, dtype, self.room)
-        self.options.setdefault("spec", {})[name] = _spec_value(dtype, raw)
+        self.options.setdefault("spec", {})[name] = bits_value(dtype, int.from_bytes(raw[: dtype.size], "little"))
 
     def _outputs(self) -> dict[str, ExpectedOutput]:
         cursor = self.cursor
@@ -303,10 +303,6 @@ class _RunParser:
         if not isinstance(buffer.element, ScalarType):
             raise self.cursor.error(f"`{buffer.name}` has elements of {buffer.element.text}")
         return buffer.element
-
-
-def _spec_value(dtype: ScalarType, raw: bytes) -> int | float | bool:
-    return bits_value(dtype, int.from_bytes(raw[: dtype.size], "little"))
 
 
 # ---------------------------------------------------------------- writing

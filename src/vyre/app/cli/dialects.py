@@ -112,7 +112,8 @@ def verify(
         reports.append(law_report)
         if not as_json and (every or law_report.is_refused):
             put(str(law_report))
-    lanes = [LanesReport(law, dtype, check_lanes(law, dtype)) for law in chosen.subgroups for dtype in _types(law)]
+    typed = [(law, dtype) for law in chosen.subgroups for dtype in sorted(law.types, key=lambda dtype: dtype.tag)]
+    lanes = [LanesReport(law, dtype, check_lanes(law, dtype)) for law, dtype in typed]
     stated = [StatedReport(law, tuple(verify_laws(law.laws, prover))) for law in chosen.stated]
     lowerings = list(_lowerings(chosen.operations))
     if as_json:
@@ -159,10 +160,6 @@ class LanesReport(NamedTuple):
     def __str__(self) -> str:
         about = f"{self.law.name} at {self.dtype.text}"
         return f"{about}: holds in every lane" if self.example is None else f"{about}: refused: {self.example}"
-
-
-def _types(law: Law) -> list[ScalarType]:
-    return sorted(law.types, key=lambda dtype: dtype.tag)
 
 
 def _lanes_document(lanes: LanesReport) -> dict[str, Any]:

@@ -282,7 +282,9 @@ def _with_dialects(snapshot: RegistrySnapshot, dialects: Sequence[Dialect], regi
     for dialect in dialects:
         who = f"{dialect.id} of {registrant}"
         if dialect.id in known:
-            other = next((each.registrant for each in operations.values() if _is_of(each, dialect)), dialect.id)
+            prefix = f"{dialect.id}."
+            first = next((each for each in operations.values() if each.operation.id.startswith(prefix)), None)
+            other = dialect.id if first is None else first.registrant
             raise DuplicateOperation(operation=dialect.id, first=other, second=who)
         known[dialect.id] = dialect
         for operation in dialect.operations:
@@ -327,10 +329,6 @@ def _check_laws(snapshot: RegistrySnapshot, dialects: Iterable[Dialect]) -> None
                     law.validate()
             except MalformedText as error:
                 raise InvalidDialect(f"`{operation.id}` states no law: {error.message}", fix=error.fix) from None
-
-
-def _is_of(registered: RegisteredOperation, dialect: Dialect) -> bool:
-    return registered.operation.id.startswith(f"{dialect.id}.")
 
 
 def _check_calls(snapshot: RegistrySnapshot, definitions: Iterable[Definition]) -> None:

@@ -68,14 +68,12 @@ class Launches:
             resources = tuple(memory.get(id(resource), resource) for resource in launch.step.resources)
             return launch._replace(step=replace(launch.step, resources=resources))
 
-        launches: dict[int, Launch] = {id(launch): held(launch) for launch in self._all()}
+        each_part = [part.launches for part in self.parts]
+        launches: dict[int, Launch] = {id(launch): held(launch) for launch in chain(self.first, *each_part)}
         return Launches(
             tuple(launches[id(launch)] for launch in self.first),
             tuple(LaunchPart(tuple(launches[id(one)] for one in part.launches), part.times) for part in self.parts),
         )
-
-    def _all(self) -> chain[Launch]:
-        return chain(self.first, *(part.launches for part in self.parts))
 
 
 def _counts(launches: Iterable[tuple[Launch, int]]) -> tuple[int, int]:

@@ -260,7 +260,7 @@ def _gathered(part: WorkPart) -> list[int] | None:
     before = [set(own) | set(stated) for own, stated in zip(part.order.predecessors, part.stated, strict=True)]
     last = -1
     for place, step in enumerate(part.steps):
-        if _may_fail(step):
+        if stays_apart(step) or lane_facts(step.step.program).traps:
             before[place] |= set(range(place))
             last = place
         elif last >= 0:
@@ -280,7 +280,3 @@ def _gathered(part: WorkPart) -> list[int] | None:
         done.add(chosen)
         left.remove(chosen)
     return None if order == sorted(order) else order
-
-
-def _may_fail(step: WorkStep) -> bool:
-    return bool(stays_apart(step)) or lane_facts(step.step.program).traps

@@ -125,7 +125,7 @@ class _Maker:
             if isinstance(joined, CannotJoin):
                 return joined
             if (live := live_locals(joined.program)) > self._limits.most_live:
-                return CannotJoin(f"{live} locals of a lane would be alive at once", _half(calls))
+                return CannotJoin(f"{live} locals of a lane would be alive at once", sum(map(len, calls)) // 2)
             unit = self._unit(waves, joined, times)
             loops = self._backend.loops
             if loops is None:
@@ -215,7 +215,3 @@ def _wave_of(waves: Sequence[_Wave], stage: int) -> int:
             return number
         stage -= len(wave)
     return len(waves) - 1
-
-
-def _half(calls: Sequence[Sequence[StageCall]]) -> int:
-    return sum(map(len, calls)) // 2

@@ -226,12 +226,10 @@ class Tuner:
                 if not step.measure or (budget_s is not None and self._now_ns() - started > budget_s * 1_000_000_000):
                     return times, step
                 for place in step.measure if forwards else reversed(step.measure):  # alternating the order
-                    samples[place].append(self._run_ns(entrants[place].pipeline))
+                    pipeline = entrants[place].pipeline
+                    samples[place].append(run_ns(pipeline, self._views, self.kind, self._now_ns))
                 forwards = not forwards
                 advance("")
-
-    def _run_ns(self, pipeline: Pipeline) -> int:
-        return run_ns(pipeline, self._views, self.kind, self._now_ns)
 
     def _estimated(self, entrants: list[_Entrant]) -> tuple[tuple[tuple[int, ...], ...], Step]:
         backend = self._lent.backend

@@ -19,17 +19,12 @@ CONVERSIONS: Final[dict[type[Node], Callable[[Any, Any, int], int]]] = {
 }
 """The rule of each conversion on bit patterns, from source type, target type and bits."""
 
-
-def _converting(rule: Callable[[Any, Any, int], int]) -> Callable[..., int]:
-    return lambda target, source, bits: rule(source, target, bits)
-
-
 FOLD: Final[dict[type[Node], Callable[..., int]]] = {
     ir.Binary: scalar.binary,
     ir.Unary: scalar.unary,
     ir.Select: lambda _, condition, chosen, on_true, on_false: int(on_true if chosen else on_false),
     ir.Fma: lambda _, dtype, a, b, c: scalar.fma(dtype, a, b, c),
-    **{cls: _converting(rule) for cls, rule in CONVERSIONS.items()},
+    **{cls: (lambda target, source, bits, rule=rule: rule(source, target, bits)) for cls, rule in CONVERSIONS.items()},
 }
 """The rule of each operator: from its operator or target type (None without one), the type of its first operand, and
 the bits of its operands.

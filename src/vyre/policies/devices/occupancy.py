@@ -91,7 +91,7 @@ class KernelUsage:
     @property
     def warps(self) -> int:
         """Number of warps of a block, the last of which may be partly filled."""
-        return _ceil(self.block_size, WARP)
+        return -(-self.block_size // WARP)
 
 
 class LimitingFactor(IntFlag):
@@ -371,10 +371,6 @@ def _message(inputs: ShapeDiagnosisInputs, grid_blocks: int, threads: int, statu
         if grid_blocks > limit:
             message.append(f"cooperative_residency=blocked(required={grid_blocks},limit={limit})")
     return "|".join(message)
-
-
-def _ceil(value: int, divisor: int) -> int:
-    return -(-value // divisor)
 
 
 def _round_up(value: int, unit: int) -> int:

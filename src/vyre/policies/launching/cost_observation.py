@@ -93,7 +93,7 @@ def judge_cost(inputs: CostSamples, thresholds: ObservationThresholds = DEFAULT_
     observed = seen_value.median_ns
     if believed is None:
         return _first(inputs, seen_value)
-    if _is_weaker(inputs.provenance, believed.provenance):
+    if weakest((inputs.provenance, believed.provenance)) is not believed.provenance:
         trusted = (cost, believed.provenance.value, inputs.provenance.value)
         return CostKept(cost, believed, Reason("{} was {}, the samples are {}", trusted))
     change = abs(observed - believed.median_ns)
@@ -120,7 +120,3 @@ def _first(inputs: CostSamples, value: Measured) -> CostVerdict:
         return CostUnsettled(cost, Reason("{} is unknown, and {} samples only contain it", (cost, count)))
     why = Reason("{} was unknown and is {} ns in {} samples", (cost, value.median_ns, count))
     return CostCorrected(cost, None, value, False, why)
-
-
-def _is_weaker(one: Provenance, other: Provenance) -> bool:
-    return one is not other and weakest((one, other)) is one

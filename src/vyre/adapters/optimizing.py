@@ -50,11 +50,9 @@ def passes_for(
     names = decide(sink, choose_passes, inputs).names
     if not inputs.laws:
         return SEPARATOR.join(names)
-    return SEPARATOR.join([f"{name}{_suffix(program)}" if _rewrites_by_laws(name) else name for name in names])
-
-
-def _rewrites_by_laws(name: str) -> bool:
-    return name.partition("/")[0] == LAW_PASS
+    return SEPARATOR.join(
+        [f"{name}{_suffix(program)}" if name.partition("/")[0] == LAW_PASS else name for name in names]
+    )
 
 
 def _suffix(program: Program) -> str:

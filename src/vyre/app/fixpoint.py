@@ -162,22 +162,15 @@ class FixedPoint(Unique):
 
         The file holds the rounds that ran and whether they converged; else as ``StepSequence.write_evidence``.
         """
-        from vyre.app.evidence.work_recording import WorkRecording, parts_of, record_work
+        from vyre.app.evidence.work_recording import parts_of, record_work
         from vyre.domain.evidence.records import FixedPointCall
 
-        plan = self.plan
-
-        def run() -> tuple[DispatchTiming, dict[str, int]]:
-            ended = self()
-            return ended.timing, {"iterations": ended.iterations, "converged": int(ended.converged)}
-
-        def call(recording: WorkRecording) -> FixedPointCall:
-            flag = recording.part(self._flag)
-            return FixedPointCall(flag, plan.max_iterations, plan.early_exit, plan.executor.value)
-
+        plan, services = self.plan, self._services
+        how = plan.max_iterations, plan.early_exit, plan.executor.value
         return record_work(
-            path, self._services.lease, self._services.journal, parts_of(self._work), run, call, self._flag
-        )
+            path, services.lease, services.journal, parts_of(self._work), self,
+            lambda recording, _: FixedPointCall(recording.part(self._flag), *how), self._flag,
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         steps = (*self._first, *self._steps)

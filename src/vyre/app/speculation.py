@@ -35,7 +35,10 @@ from vyre.ports.requests import ResidentStep
 from vyre.ports.resident_buffer import ResidentBuffer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from vyre.app.lease import BackendLease
+    from vyre.domain.evidence.records import Evidence
 
 _FLAG: Final = ScalarType.U32.size
 _Uses: TypeAlias = list[tuple[Binding, ResidentBuffer]]
@@ -78,6 +81,7 @@ class Speculation(Closing):
         lease.backend.require_resident_executor()
         self._sink, self._lock, self._times = services.decisions, process_lock(), WayTimes()
         tiles = self._tiles = _tiles_of(passed, confirmed)
+        self._journal, self._flags, self._way = services.journal, (passed.buffer, confirmed.buffer), ConfirmWay.EVERY
         works: list[BoundWork] = []
         for role, step in zip(("prefilter", "confirm", "commit"), steps, strict=True):
             expect(role, step, Step, "a Step", InvalidInput)
@@ -85,6 +89,7 @@ class Speculation(Closing):
             tiled = step if role == "prefilter" else _over_tiles(step, tiles)
             works.append(bound_step(Listed(role, tiled), services.bind))
         self._reads = host_arrays_of(work.step for work in works)
+        self._works: Final = works
         parts = _parts(works, tiles, passed.buffer, confirmed.buffer)
         config = works[1].step.config
         self._mode = None if steps[1].config is None else steps[1].config.speculation
@@ -122,6 +127,7 @@ class Speculation(Closing):
         refuse_within(self._lock, repr(self))
         with self._lock, sealed:
             verdict = decide(self._sink, choose_way, WayInputs(self._mode, self._may_fail, self._times))
+            self._way = verdict.way
             timing = self._ways[verdict.way]().timing
             passed, confirmed, committed = map(int, self._counts.download().view(np.uint32))
             ns = timing.wall_ns if timing.device_ns is None else timing.device_ns
@@ -129,6 +135,22 @@ class Speculation(Closing):
             if committed:
                 self._committed()
         return SpeculationResult(self._tiles, passed, confirmed, committed, verdict.way, str(verdict.why), timing)
+
+    def write_evidence(self, path: Path | str) -> Evidence:
+        """Runs as a call does, and writes a file by which others can run it again and compare; returns its manifest.
+
+        The file holds the way that the confirmer took, and the numbers of tiles; else as
+        ``StepSequence.write_evidence``.
+        """
+        from vyre.app.evidence.work_recording import LAUNCHED, BoundParts, record_work
+        from vyre.domain.evidence.records import SpeculationCall
+
+        passed, confirmed = self._flags
+        parts: BoundParts = [([], 1), ([(work.step, (), LAUNCHED) for work in self._works], 1)]
+        return record_work(
+            path, self._lease, self._journal, parts, self,
+            lambda recording, _: SpeculationCall(recording.part(passed), recording.part(confirmed), self._way.value),
+        )  # fmt: skip
 
     def close(self) -> None:
         """Frees the memory; calling it afterwards raises ``InvalidResource``.  Idempotent."""

@@ -170,7 +170,7 @@ class WorkQueue(Closing):
         The file holds the items that were processed and pushed, and of memory the arrays that ``inputs`` bound: what is
         the queue's own depends on the schedule.  Else as ``StepSequence.write_evidence``.
         """
-        from vyre.app.evidence.work_recording import BoundParts, WorkRecording, record_work
+        from vyre.app.evidence.work_recording import LAUNCHED, BoundParts, record_work
         from vyre.domain.evidence.records import QueueCall
 
         words, roles = host_items(items), self._roles
@@ -178,18 +178,14 @@ class WorkQueue(Closing):
         named = dict(zip([b.name for b in self._form.program.abi_buffers], self._drain.resources, strict=True))
         resources = tuple([named[b.name] for b in self._program.abi_buffers if b.name not in own])
 
-        def run() -> tuple[DispatchTiming, dict[str, int]]:
-            ended = self(words)
-            return ended.timing, {"processed": ended.processed, "pushed": ended.pushed}
-
-        def call(recording: WorkRecording) -> QueueCall:
-            return QueueCall(
-                roles.items, roles.pushed, roles.count, self._capacity, self._most, self._total,
-                self._discipline.value, recording.part(memoryview(words.tobytes())),
-            )  # fmt: skip
-
-        parts: BoundParts = [([], 1), ([(ResidentStep(self._program, resources), ())], 1)]
-        return record_work(path, self._lease, self._services.journal, parts, run, call, own=own)
+        how = self._capacity, self._most, self._total, self._discipline.value
+        parts: BoundParts = [([], 1), ([(ResidentStep(self._program, resources), (), LAUNCHED)], 1)]
+        return record_work(
+            path, self._lease, self._services.journal, parts, lambda: self(words),
+            lambda recording, _: QueueCall(
+                roles.items, roles.pushed, roles.count, *how, recording.part(memoryview(words.tobytes()))
+            ), own=own,
+        )  # fmt: skip
 
     def plan(self, initial_items: int) -> DrainPlan:
         """Returns the plan of a call with so many initial items; ``print`` shows it.  Raises ``PlanError``."""

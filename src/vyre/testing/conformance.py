@@ -161,7 +161,8 @@ def _judge_program(name: str, load: Callable[[], Program], wanted: _Expectation,
         return Outcome(name, Verdict.SKIPPED, _why_it_stopped(wanted.error))
     if wanted.inputs is None or wanted.status != "ok":
         return Outcome(name, Verdict.PASSED)
-    config = DispatchConfig(grid=_dim3(wanted.grid))
+    grid = wanted.grid
+    config = DispatchConfig(grid=None if grid is None else (grid[0], grid[1], grid[2]))
     return _compare(name, program, wanted.inputs, wanted.outputs, config, wanted.tolerance_ulp, subject)
 
 
@@ -181,10 +182,6 @@ def _judge_refusal(name: str, error: VyreError, wanted: _Expectation) -> Outcome
     else:
         rule = f"design 3.8: {error.message}"
     return Outcome(name, Verdict.SKIPPED, rule)
-
-
-def _dim3(grid: Sequence[int] | None) -> tuple[int, int, int] | None:
-    return None if grid is None else (grid[0], grid[1], grid[2])
 
 
 # ---------------------------------------------------------------- operator tables

@@ -51,7 +51,7 @@ def standard_library(text_bytes: int) -> StandardLibrary:
             f"there is no Python source text in {root}",
             fix="run the demo with an interpreter that has its standard library as files.",
         )
-    number = {_module_name(parts): k for k, parts in enumerate(sources)}
+    number = {".".join(parts[:-1] if parts[-1] == "__init__" else parts): k for k, parts in enumerate(sources)}
     edges = {
         (importer, number[target])
         for importer, (parts, source) in enumerate(sources.items())
@@ -82,10 +82,6 @@ def _python_files(root: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if name not in _NOT_THE_LIBRARY)
         yield from (Path(folder, name) for name in sorted(names) if name.endswith(".py"))
-
-
-def _module_name(parts: tuple[str, ...]) -> str:
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def _imported(parts: tuple[str, ...], source: bytes, known: dict[str, int]) -> Iterator[str]:

@@ -27,6 +27,7 @@ from vyre.domain.evidence.records import (
     RecordedRun,
     RecordedWork,
     SequenceCall,
+    SpeculationCall,
 )
 from vyre.domain.ir.buffers import Buffer, outputs_of
 from vyre.domain.ir.program import Program
@@ -34,7 +35,12 @@ from vyre.domain.validation.validator import check_rules
 from vyre.policies.decision_records import DecisionRecord, from_lines
 
 T = TypeVar("T")
-_KINDS: Final = {SequenceCall: "sequence", FixedPointCall: "fixed point", QueueCall: "work queue"}
+_KINDS: Final = {
+    SequenceCall: "sequence",
+    FixedPointCall: "fixed point",
+    QueueCall: "work queue",
+    SpeculationCall: "speculation",
+}
 _FIX: Final = "use the file as it was written, or write the evidence again."
 
 

@@ -1,12 +1,12 @@
-"""Records sequences, fixed points and work queues as a whole: their steps, the memory that these bind, and the end."""
+"""Records sequences, fixed points, queues and speculations as a whole: steps, the memory that they bind, the end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from vyre.adapters.evidence_files import write_bundle as write_file
 from vyre.app.evidence.writing import BundleFiles, Noted, evidence_on, run_timing, work_digest
@@ -20,25 +20,42 @@ from vyre.domain.evidence import records
 from vyre.domain.evidence.config_fields import config_fields
 from vyre.domain.evidence.failures import PROGRAM_ERRORS, failure_of
 from vyre.domain.ir.program import Buffer, Program
+from vyre.domain.names import Dim3
 from vyre.ports.requests import Readback, ResidentStep, Resource
 from vyre.ports.resident_buffer import ResidentBuffer
 
-BoundSteps: TypeAlias = "list[tuple[ResidentStep, tuple[int, ...]]]"
-"""Steps, each with the places of those that are stated to run before it."""
+BoundSteps: TypeAlias = "list[tuple[ResidentStep, tuple[int, ...], tuple[str | None, Dim3]]]"
+"""Steps, each with the places of those that are stated to run before it, and with what messages call it and its most
+workgroups if it finds its grid in memory, else ``LAUNCHED``.
+"""
+LAUNCHED: Final = None, (0, 0, 0)
 BoundParts: TypeAlias = "list[tuple[BoundSteps, int]]"
 """Parts, each with the number of times that it runs: first what runs once, then those of a round."""
 
 
+class _Ended(Protocol):
+    @property
+    def timing(self) -> DispatchTiming: ...
+
+
+E = TypeVar("E", bound=_Ended)
+
+
 def parts_of(work: Work) -> BoundParts:
     """Returns the parts of described work, without the steps that fill temporary arrays with zeros."""
+    counted: dict[int, tuple[str | None, Dim3]] = {}
     for step in work.steps:
-        if step.work.excess is not None:  # of a grid in memory; what an earlier call has left is no part of this one
-            step.work.excess.upload(bytes(step.work.excess.nbytes))
+        if (excess := step.work.excess) is not None:  # of a grid in memory; what an earlier call left is no part of it
+            excess.upload(bytes(excess.nbytes))
+            counted[id(excess)] = f"{step.place} (`{step.name}`)", step.work.launch.grid
     parts: BoundParts = []
     for part in (work.first, *work.parts):
         left_out = 0 if parts else work.cleared
         pairs = list(zip(part.steps, part.stated, strict=True))[left_out:]
-        parts.append(([(each.step, tuple([n - left_out for n in before])) for each, before in pairs], part.times))
+        listed = [
+            (w.step, tuple([n - left_out for n in b]), counted.get(id(w.work.excess), LAUNCHED)) for w, b in pairs
+        ]
+        parts.append((listed, part.times))
     return parts
 
 
@@ -73,7 +90,7 @@ class WorkRecording:
         self._text: Final = cache(Program.to_text)
         self._begins: Final[dict[bytes, int]] = {}
         for steps, _ in parts:
-            for step, _ in steps:
+            for step, *_ in steps:
                 for buffer, resource in zip(self._buffers(step.program), step.resources, strict=True):
                     if isinstance(resource, ResidentBuffer):
                         self._bind(resource, buffer.element.text, writes=buffer.is_writable)
@@ -104,11 +121,13 @@ class WorkRecording:
         """Returns the records of parts."""
         return tuple([records.RecordedPart(tuple([self._step(*s) for s in steps]), n) for steps, n in parts if steps])
 
-    def _step(self, step: ResidentStep, after: tuple[int, ...]) -> records.RecordedStep:
+    def _step(
+        self, step: ResidentStep, after: tuple[int, ...], counted: tuple[str | None, Dim3]
+    ) -> records.RecordedStep:
         number = self.programs.setdefault(self._text(step.program), len(self.programs))
         names = [buffer.name for buffer in self._buffers(step.program)]
         bound = dict(zip(names, map(self.part, step.resources), strict=True))
-        return records.RecordedStep(number, config_fields(step.config), bound, after)
+        return records.RecordedStep(number, config_fields(step.config), bound, after, *counted)
 
 
 def record_work(
@@ -116,15 +135,16 @@ def record_work(
     lease: BackendLease,
     journal: DecisionJournal | None,
     parts: BoundParts,
-    run: Callable[[], tuple[DispatchTiming, Mapping[str, int]]],
-    call: Callable[[WorkRecording], records.Call],
+    run: Callable[[], E],
+    call: Callable[[WorkRecording, E | None], records.Call],
     flag: ResidentBuffer | None = None,
     own: frozenset[str] = frozenset(),
 ) -> records.Evidence:
-    """Runs work once by ``run``, which returns the times and what was counted, and writes what it comes to.
+    """Runs work once by ``run``, and writes what it comes to.
 
-    ``call`` returns how it was called, and is asked when it has ended.  Raises what the run raises, unless the program
-    causes it, ``InvalidInput`` for more bytes than a bundle holds, and ``UnreadableFile``.
+    ``call`` returns how it was called, from what the run has returned, or None where a program ended it.  Raises what
+    the run raises, unless the program causes it, ``InvalidInput`` for more bytes than a bundle holds, and
+    ``UnreadableFile``.
     """
     path = path_of("path", path)
     lease.check_open()
@@ -132,14 +152,12 @@ def record_work(
     recording, files, by = WorkRecording(parts, flag, own), BundleFiles(), str(lease.backend.id)
     bound = list(recording.bound.values())
     kept = [each for each in bound if each.is_kept]
-    before, failure, timings = _contents(lease, kept), None, list[DispatchTiming]()
-    counters: Mapping[str, int] = {}
+    before, failure, ended = _contents(lease, kept), None, None
     try:
-        timing, counters = run()
-        timings.append(timing)
+        ended = run()
     except PROGRAM_ERRORS as error:
         failure = failure_of(error)
-    first, rounds, called = recording.parts(parts[:1]), recording.parts(parts[1:]), call(recording)
+    first, rounds, called = recording.parts(parts[:1]), recording.parts(parts[1:]), call(recording, ended)
     programs = [files.kept(f"programs/{number}.vyre", text.encode()) for number, text in enumerate(recording.programs)]
     slots = files.slots("memory", [*before, ("host", "u8", bytes(recording.host))])
     places = {each.number: slot for each, slot in zip(kept, slots, strict=False)}
@@ -158,8 +176,8 @@ def record_work(
         parts=rounds,
         call=called,
         got=got,
-        counters=counters,
-        timings=tuple(map(run_timing, timings)),
+        counters={} if ended is None else records.counted(called, ended),
+        timings=() if ended is None else (run_timing(ended.timing),),
         decisions=files.decisions(noted),
         dropped=noted.dropped,
         digest="",

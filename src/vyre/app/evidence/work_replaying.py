@@ -1,11 +1,12 @@
-"""Runs recorded sequences, fixed points and work queues again, on memory with the recorded content."""
+"""Runs recorded sequences, fixed points, work queues and speculations again, on memory with the recorded content."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -14,10 +15,12 @@ from vyre.app.evidence.writing import Outcome
 from vyre.app.resident import ResidentArray
 from vyre.app.sequences.steps import Repeat, Step
 from vyre.app.session import Session
-from vyre.domain.errors import PlanError, UnsupportedFeature
+from vyre.domain.dispatch import DEFAULT_CONFIG, SpeculationMode
+from vyre.domain.errors import GridOverflow, PlanError, UnsupportedFeature
 from vyre.domain.evidence import records
 from vyre.domain.evidence.config_fields import config_of
 from vyre.domain.evidence.failures import PROGRAM_ERRORS, failure_of
+from vyre.policies.prediction.confirming import ConfirmWay
 
 ALIGNED: Final = 256
 """Resident memory is made anew at the same place modulo so many bytes; no load is wider."""
@@ -74,15 +77,13 @@ class _WorkAgain:
         match call := work.call:
             case records.SequenceCall():
                 graph = session.sequence(steps, first=first, modes=call.modes if as_recorded else None)
-                self._stack.enter_context(graph)(call.rounds)
-                return {}
+                ended: object = self._stack.enter_context(graph)(call.rounds)
             case records.FixedPointCall():
                 loop = session.fixpoint(
                     steps, first=first, changed=self._part(call.changed).view(dtype=np.uint32), limit=call.limit,
                     executor=call.executor if as_recorded and call.early_exit else None, early_exit=call.early_exit,
                 )  # fmt: skip
                 ended = loop()
-                return {"iterations": ended.iterations, "converged": int(ended.converged)}
             case records.QueueCall():
                 ((only,),) = (part.steps for part in work.parts)
                 queue = session.work_queue(
@@ -91,8 +92,26 @@ class _WorkAgain:
                     items_per_launch=call.items_per_launch, total_items=call.total_items,
                     discipline=call.discipline,  # type: ignore[arg-type]  # a text, which is checked
                 )  # fmt: skip
-                drained = self._stack.enter_context(queue)(np.frombuffer(self._part(call.initial), np.uint32))
-                return {name: getattr(drained, name) for name in ("processed", "pushed")}
+                ended = self._stack.enter_context(queue)(np.frombuffer(self._part(call.initial), np.uint32))
+
+            case records.SpeculationCall():
+                mode = SpeculationMode.FORCE if call.way == ConfirmWay.EVERY.value else SpeculationMode.DISABLE
+                before, confirm, commit = (cast("Step", step) for part in steps for step in part.steps)
+                confirm = replace(confirm, config=replace(confirm.config or DEFAULT_CONFIG, speculation=mode))
+                passed, confirmed = (self._part(flags).view(dtype=np.uint32) for flags in (call.passed, call.confirmed))
+                tried = session.speculate(before, confirm, commit, passed=passed, confirmed=confirmed)
+                ended = self._stack.enter_context(tried)()
+        self._check_grids()
+        return records.counted(call, ended)
+
+    def _check_grids(self) -> None:
+        """Raises ``GridOverflow`` for the first step whose grid in memory had more workgroups than it may have."""
+        for step in (step for part in (*self._work.first, *self._work.parts) for step in part.steps):
+            if step.counted is not None:
+                excess = self._bundle.programs[step.program].abi_buffers[-1].name
+                counts = self._part(step.bound[excess]).download().view(np.uint32)
+                if counts.any():
+                    raise GridOverflow(step=step.counted, counts=tuple(counts.tolist()), most=step.most)
 
     def _repeated(self, part: records.RecordedPart) -> Repeat:
         steps: list[Step] = []

@@ -194,22 +194,15 @@ class StepSequence(Closing):
 
         Raises every other error of a call, ``InvalidInput`` for more bytes than a file holds, and ``UnreadableFile``.
         """
-        from vyre.app.evidence.work_recording import WorkRecording, parts_of, record_work
+        from vyre.app.evidence.work_recording import parts_of, record_work
         from vyre.domain.evidence.records import SequenceCall
 
-        rounds, planner = _rounds(rounds), self._planner
+        rounds, services, modes_of = _rounds(rounds), self._services, self._planner.modes_of
         plan = self.plan(rounds)
-
-        def run() -> tuple[DispatchTiming, dict[str, int]]:
-            nonlocal plan
-            ran = self(rounds)
-            plan = ran.plan
-            return ran.timing, {}
-
-        def call(recording: WorkRecording) -> SequenceCall:
-            return SequenceCall(rounds, planner.modes_of(plan))
-
-        return record_work(path, self._services.lease, self._services.journal, parts_of(self._work), run, call)
+        return record_work(
+            path, services.lease, services.journal, parts_of(self._work), lambda: self(rounds),
+            lambda _, ran: SequenceCall(rounds, modes_of(plan if ran is None else ran.plan)),
+        )  # fmt: skip
 
     @property
     def _structure(self) -> Structure:

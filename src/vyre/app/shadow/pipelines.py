@@ -178,15 +178,12 @@ class ShadowedCompiler:
         return self._inner.forget(programs)
 
     def _agrees(self, program: Program, config: DispatchConfig, right: Outcome) -> bool:
-        verified = self._fallback(program, config)
-        return run_on(_dispatching(verified), program, config, right.inputs) == right.got
+        dispatch = self._fallback(program, config).dispatch
+        answer = run_on(lambda request, outputs: dispatch(request.inputs, outputs), program, config, right.inputs)
+        return answer == right.got
 
     def _fallback(self, program: Program, config: DispatchConfig) -> CompiledPipeline:
         return self._inner.compile(*self.service.fallback_of(program, config)).pipeline
-
-
-def _dispatching(pipeline: CompiledPipeline) -> Callable[[DispatchRequest, OutputStorage], DispatchTiming]:
-    return lambda request, outputs: pipeline.dispatch(request.inputs, outputs)
 
 
 class ShadowedPipeline(GatedPipeline):

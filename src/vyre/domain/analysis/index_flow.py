@@ -397,7 +397,7 @@ class Walk:
         start, stop, step = map(self._meanings.number, (stmt.start, stmt.stop, stmt.step))
         if dtype is ScalarType.I32:
             return self._rounds_of_i32(start, stop, step)
-        if dtype is ScalarType.I64 and _is_negative(stmt.step):
+        if dtype is ScalarType.I64 and isinstance(stmt.step, ir.Literal) and stmt.step.value < 0:
             return self._rounds_down(start, None if _is_minus_one(stmt.stop) else stop, _is_minus_one(stmt.stop))
         if start is None or stop is None or step is None:
             return None, [], None
@@ -483,10 +483,6 @@ class Survey(Walk):
                 absent = self._proofs.is_at_least(index, length) or (index.low >= HALF and self._is_i32(access.index))
             self.result.absent[id(access)] = absent and self.result.absent.get(id(access), True)
         super()._access(access, step)
-
-
-def _is_negative(expr: ir.Expr) -> bool:
-    return isinstance(expr, ir.Literal) and expr.value < 0
 
 
 def _is_minus_one(expr: ir.Expr) -> bool:

@@ -25,7 +25,7 @@ from vyre.domain.analysis.bounds_checks import BoundsFacts
 from vyre.domain.analysis.index_flow import Event, Step
 from vyre.domain.analysis.index_values import Form
 from vyre.domain.ir.expr import Load
-from vyre.domain.ir.program import Buffer, Program
+from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Store
 from vyre.domain.ir.types import ScalarType
 
@@ -178,7 +178,7 @@ class _Grouping:
         if index is None or self._indices[id(node)] is None or not isinstance(node, Load | Store):
             return None
         buffer = self._buffers[node.buffer]
-        width = min(_widest(buffer), 1 << index.form.align)
+        width = min(_WIDEST.get(buffer.element, 1), 1 << index.form.align)
         if width < _PAIR or (buffer.is_bound and not self._aligned16):
             return None
         return node.buffer, index.form, index.constant & -width, width
@@ -214,11 +214,6 @@ class _Grouping:
                 key = id(event.node)
                 self.members[key] = WideAccess(group, number, self._positions[key] == last)
         return True
-
-
-def _widest(buffer: Buffer) -> int:
-    """Returns the number of elements in a wide access: 1 if there is none for this element type."""
-    return _WIDEST.get(buffer.element, 1)
 
 
 _WIDEST: Final[dict[object, int]] = {

@@ -1,21 +1,30 @@
 """Errors that a program itself causes, as records: what a run that ended in one must repeat.
 
-A program ends its run by a trap, by more loop steps than the budget of its config allows, or by data races where they
-are looked for.  Every other error belongs to a machine or to a moment, and is no result.
+A program ends its run by a trap, by more loop steps than the budget of its config allows, by data races where they are
+looked for, and by items or workgroups for which there is no room.  Every other error belongs to a machine or to a
+moment, and is no result.
 """
 
 from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from vyre.domain.errors import BackendError, DataRaceError, MalformedJson, StepBudgetExceeded, TrapError
+from vyre.domain.errors import (
+    BackendError,
+    DataRaceError,
+    GridOverflow,
+    MalformedJson,
+    StepBudgetExceeded,
+    TrapError,
+    WorkQueueOverflow,
+)
 from vyre.domain.frozen import frozen
 from vyre.domain.names import Dim3
 from vyre.domain.races import DataRace, LanePlace, RacingAccess, place_text
 from vyre.domain.strict_json import NotStrictJson, canonical, parse
 from vyre.domain.value_json import from_json, to_json
 
-PROGRAM_ERRORS: Final = (TrapError, StepBudgetExceeded, DataRaceError)
+PROGRAM_ERRORS: Final = (TrapError, StepBudgetExceeded, DataRaceError, GridOverflow, WorkQueueOverflow)
 """The errors that evidence records."""
 _FIX: Final = "use the evidence as it was written."
 
@@ -63,11 +72,29 @@ class RacesFound:
     races: tuple[RecordedRace, ...]
 
 
-Cause: TypeAlias = Trapped | StepsExhausted | RacesFound
+@frozen
+class GridExceeded:
+    """The payload of a ``GridOverflow``."""
+
+    step: str
+    counts: Dim3
+    most: Dim3
+
+
+@frozen
+class QueueFull:
+    """The payload of a ``WorkQueueOverflow``, without what a schedule decides: how many items were lost."""
+
+    capacity: int
+
+
+Cause: TypeAlias = Trapped | StepsExhausted | RacesFound | GridExceeded | QueueFull
 _CLASSES: Final[dict[type[Cause], type[BackendError]]] = {
     Trapped: TrapError,
     StepsExhausted: StepBudgetExceeded,
     RacesFound: DataRaceError,
+    GridExceeded: GridOverflow,
+    QueueFull: WorkQueueOverflow,
 }
 
 
@@ -105,6 +132,10 @@ def failure_of(error: BackendError) -> Failure | None:
             cause = StepsExhausted(error.budget, error.global_id)
         case DataRaceError():
             cause = RacesFound(tuple(map(_race, error.races)))
+        case GridOverflow():
+            cause = GridExceeded(error.step, error.counts, error.most)
+        case WorkQueueOverflow():
+            cause = QueueFull(error.capacity)
         case _:
             return None
     return Failure(_CLASSES[type(cause)].__name__, int(error.code), error.message, cause)

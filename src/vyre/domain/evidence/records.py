@@ -156,12 +156,17 @@ class RecordedMemory:
 class RecordedStep:
     """A launch: the number of its program, the fields of its config, what each buffer is bound to, and the places of
     those steps of its part that are stated to run before it.
+
+    ``counted`` is what messages call a step that finds its grid in memory; the last buffer of its program takes the
+    workgroups that are more than ``most``.
     """
 
     program: int
     config: tuple[tuple[str, object], ...]
     bound: Mapping[str, MemoryPart]
     after: tuple[int, ...]
+    counted: str | None = None
+    most: tuple[int, int, int] = (0, 0, 0)
 
 
 @frozen
@@ -204,12 +209,31 @@ class QueueCall:
     initial: MemoryPart
 
 
-Call: TypeAlias = SequenceCall | FixedPointCall | QueueCall
+@frozen
+class SpeculationCall:
+    """The call of a speculation, whose steps are prefilter, confirmer and commit: its flags, and the way it took."""
+
+    passed: MemoryPart
+    confirmed: MemoryPart
+    way: str
+
+
+Call: TypeAlias = SequenceCall | FixedPointCall | QueueCall | SpeculationCall
+_COUNTED: Final[Mapping[type[Call], tuple[str, ...]]] = {
+    FixedPointCall: ("iterations", "converged"),
+    QueueCall: ("processed", "pushed"),
+    SpeculationCall: ("passed", "confirmed", "committed"),
+}
+
+
+def counted(call: Call, ended: object) -> dict[str, int]:
+    """Returns the numbers in what a call returned that any other run must count, too."""
+    return {name: int(getattr(ended, name)) for name in _COUNTED.get(type(call), ())}
 
 
 @frozen
 class RecordedWork:
-    """Steps on resident memory that ran together as a sequence, a fixed point or a work queue, and what came of it.
+    """Steps on resident memory that ran together, as ``call`` says, and what came of it.
 
     ``first`` ran once, before ``parts``.  The slots of ``got`` are the memory that steps write, as it is after the run;
     ``counters`` are what the run counted and any other must count too.  ``digest`` is that of all other fields.

@@ -87,11 +87,7 @@ def has_effect(k: Lowering, start: int) -> bool:
 def _does_something(stmt: Stmt | Hole) -> bool:
     if isinstance(stmt, Hole):
         return False
-    return not isinstance(stmt, Let) or _has_atomic(stmt)
-
-
-def _has_atomic(stmt: Let) -> bool:
-    return any(isinstance(expr, Atomic) for expr in walk(stmt.value))
+    return not isinstance(stmt, Let) or any(isinstance(expr, Atomic) for expr in walk(stmt.value))
 
 
 def index_operands(k: Lowering, node: ast.Subscript) -> list[Operand]:

@@ -397,10 +397,7 @@ def _closed(flat: FlatProgram, parts: list[tuple[int, ir.Body]], roots: Sequence
             otherwise = (ir.If(roots[row][0], body, otherwise, loc=flat.objects[row].loc),)
         return otherwise[0]
     if kind == Row.SWITCH:
-        arms = tuple([ir.Arm(arm.labels, body, loc=arm.loc) for arm, body in _arms(flat, parts[1:-1])])
+        written: list[tuple[ir.Arm, ir.Body]] = [(flat.objects[row], body) for row, body in parts[1:-1]]
+        arms = tuple([ir.Arm(arm.labels, body, loc=arm.loc) for arm, body in written])
         return ir.Switch(roots[row][0], arms, parts[-1][1], loc=stmt.loc)
     return cast("ir.Stmt", with_body(with_operands(stmt, roots[row]), body))
-
-
-def _arms(flat: FlatProgram, parts: list[tuple[int, ir.Body]]) -> list[tuple[ir.Arm, ir.Body]]:
-    return [(flat.objects[row], body) for row, body in parts]

@@ -13,16 +13,18 @@ from numpy.testing import assert_array_equal
 
 import vyre
 from support.evidence import INPUTS, scale, stepped, trapping, words, write_work
+from support.speculations import BAD, Bound, Case, bound
 from vyre import Batch, In, InOut, Out, Repeat, Step, bool_, like, u32
 from vyre.adapters.evidence_files import decode, encode, read_bundle
 from vyre.app.evidence.bundle import checked, read_evidence
 from vyre.app.evidence.replaying import replay_on
 from vyre.app.evidence.writing import work_digest
 from vyre.app.session import Session
-from vyre.domain.dispatch import DispatchTiming
-from vyre.domain.errors import InvalidInput, MalformedBundle, WorkQueueOverflow
+from vyre.domain.dispatch import DispatchTiming, SpeculationMode
+from vyre.domain.errors import InvalidInput, MalformedBundle
 from vyre.domain.evidence.differences import OutputDifference
-from vyre.domain.evidence.records import FixedPointCall, MemoryPart, SequenceCall
+from vyre.domain.evidence.failures import Failure, QueueFull
+from vyre.domain.evidence.records import FixedPointCall, MemoryPart, SequenceCall, SpeculationCall
 from vyre.ports.backend import Backend, BackendCatalog, BackendServices
 from vyre.ports.requests import ResidentSequence, Upload
 from vyre.testing.execution import find_backend
@@ -100,12 +102,70 @@ def test_a_grid_in_memory_is_recorded_after_one_that_was_too_large(
     with session.resident(INPUTS["y"]) as y, session.resident(np.array([9, 1, 1], np.uint32)) as counts:
         step = Step(scale(), {"a": 3, "x": INPUTS["x"], "y": y}, grid=vyre.Indirect(counts, 2))
         graph = session.sequence([step])
-        with pytest.raises(vyre.GridOverflow):
-            graph.write_evidence(path)
-        assert not path.exists()
+        evidence = graph.write_evidence(path)
+        assert evidence.work is not None and evidence.work.got.error is not None
+        assert "steps[0] (`scale`) found 9 x 1 x 1 workgroups" in str(read_evidence(path).outcome(evidence.work.got))
+        repeats(sessions, path)
         counts.upload(np.array([1, 1, 1], np.uint32))
         graph.write_evidence(path)
         assert y.download()[:20].view(np.uint32).tolist() == [13, 26, 39, 52, 50]
+    repeats(sessions, path)
+
+
+def test_a_fixed_point_with_too_many_workgroups_is_recorded(
+    sessions: dict[str, Session], session: Session, tmp_path: Path
+) -> None:
+    path, (increased, taken_over) = tmp_path / "e.zip", stepped()
+    with (
+        session.resident(np.zeros(4, np.uint32)) as x,
+        session.resident(4) as flag,
+        session.resident(np.array([2, 1, 1], np.uint32)) as counts,
+    ):
+        changed, y = flag.view(dtype=u32), session.temporary(u32, 4)
+        steps = [
+            Step(increased, {"x": x, "y": y}),
+            Step(taken_over, {"y": y, "x": x, "changed": changed}, grid=vyre.Indirect(counts, 1)),
+        ]
+        evidence = session.fixpoint(steps, changed=changed, limit=9).write_evidence(path)
+    assert evidence.work is not None and evidence.work.got.error is not None and not evidence.work.counters
+    assert "steps[1] (`taken_over`) found 2 x 1 x 1" in str(read_evidence(path).outcome(evidence.work.got))
+    repeats(sessions, path)
+
+
+def close(held: Bound) -> None:
+    held.run.close()
+    for array in held[1:]:
+        array.close()
+
+
+@pytest.mark.parametrize(("mode", "way"), [(SpeculationMode.FORCE, "every"), (SpeculationMode.DISABLE, "passed")])
+def test_a_speculation_is_recorded_with_its_way_and_its_tiles(
+    sessions: dict[str, Session], session: Session, tmp_path: Path, mode: SpeculationMode, way: str
+) -> None:
+    path, case = tmp_path / "e.zip", Case(tiles=12, width=4)
+    x, y = case.x(), np.full((12, 4), 100, np.uint32)
+    after, passed, committed = case.expected(x, y)
+    held = bound(session, case, x, y, mode)
+    evidence = held.run.write_evidence(path)
+    assert_array_equal(held.y.download(), after)
+    close(held)
+    work = evidence.work
+    assert work is not None and isinstance(work.call, SpeculationCall) and work.call.way == way
+    assert (work.counters["passed"], work.counters["committed"]) == (passed.sum(), committed.sum())
+    assert str(read_evidence(path).title).startswith("speculation of ")
+    repeats(sessions, path)
+
+
+def test_a_speculation_that_fails_is_recorded(sessions: dict[str, Session], session: Session, tmp_path: Path) -> None:
+    path, case = tmp_path / "e.zip", Case(tiles=12, width=4, trap="commit")
+    x, y = case.x(), np.full((12, 4), 100, np.uint32)
+    x[0, :2] = 6, BAD  # of a tile that is committed
+    held = bound(session, case, x, y, SpeculationMode.DISABLE)
+    evidence = held.run.write_evidence(path)
+    assert evidence.work is not None and evidence.work.got.error is not None
+    assert "trap `commit`" in str(read_evidence(path).outcome(evidence.work.got))
+    assert_array_equal(held.y.download(), y)
+    close(held)
     repeats(sessions, path)
 
 
@@ -163,24 +223,52 @@ def halve(hits: InOut[u32], items: In[u32], pushed: InOut[u32], count: InOut[u32
             pushed[count.atomic_add(0, 1)] = item // 2
 
 
+@vyre.kernel(workgroup=4)
+def fan(hits: InOut[u32], items: In[u32], pushed: InOut[u32], count: InOut[u32]) -> None:
+    lane = vyre.global_id()
+    if lane < len(items):
+        item = items[lane]
+        hits.atomic_add(item, 1)
+        if item > 0:
+            for _ in range(3):
+                pushed[count.atomic_add(0, 1)] = item - 1
+
+
 @pytest.mark.parametrize("discipline", ["phased", "ring"])
 def test_a_work_queue_is_recorded_with_its_items(
     sessions: dict[str, Session], session: Session, tmp_path: Path, discipline: Any
 ) -> None:
     path = tmp_path / "e.zip"
     names: dict[str, Any] = {"items": "items", "pushed": "pushed", "count": "count"}
-    with session.resident(np.zeros(16, np.uint32), label="hits") as hits:
-        with session.work_queue(halve, {"hits": hits}, **names, capacity=8, discipline=discipline) as queue:
-            evidence = queue.write_evidence(path, np.array([12, 9, 3], np.uint32))
-            assert hits.download().tolist() == [3, 3, 1, 2, 1, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 0]
-            with pytest.raises(InvalidInput, match="items are int64"):
-                queue.write_evidence(tmp_path / "other.zip", np.array([12]))
-        with session.work_queue(halve, {"hits": hits}, **names, capacity=2) as queue, pytest.raises(WorkQueueOverflow):
-            queue.write_evidence(tmp_path / "other.zip", np.array([12, 9], np.uint32))
+    with (
+        session.resident(np.zeros(16, np.uint32), label="hits") as hits,
+        session.work_queue(halve, {"hits": hits}, **names, capacity=8, discipline=discipline) as queue,
+    ):
+        evidence = queue.write_evidence(path, np.array([12, 9, 3], np.uint32))
+        assert hits.download().tolist() == [3, 3, 1, 2, 1, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 0]
+        with pytest.raises(InvalidInput, match="items are int64"):
+            queue.write_evidence(tmp_path / "other.zip", np.array([12]))
     assert [each.name for each in tmp_path.iterdir()] == ["e.zip"]
     assert evidence.work is not None and evidence.work.counters == {"processed": 13, "pushed": 13}
     held = [each.before and each.before.name for each in evidence.work.memory]
     assert held == ["memory 0 (hits)", "host"], "none of the queue's own"
+    repeats(sessions, path)
+
+
+@pytest.mark.parametrize("discipline", ["phased", "ring"])
+def test_a_work_queue_without_room_is_recorded(
+    sessions: dict[str, Session], session: Session, tmp_path: Path, discipline: Any
+) -> None:
+    path = tmp_path / "e.zip"
+    names: dict[str, Any] = {"items": "items", "pushed": "pushed", "count": "count"}
+    with (
+        session.resident(np.zeros(16, np.uint32)) as hits,
+        session.work_queue(fan, {"hits": hits}, **names, capacity=4, total_items=99, discipline=discipline) as queue,
+    ):
+        evidence = queue.write_evidence(path, np.array([3, 3], np.uint32))
+    assert evidence.work is not None and evidence.work.got.error is not None and not evidence.work.counters
+    outcome = read_evidence(path).outcome(evidence.work.got)
+    assert isinstance(outcome, Failure) and outcome.cause == QueueFull(4)
     repeats(sessions, path)
 
 

@@ -64,10 +64,8 @@ class RingMemories:
     def made(self, count: int) -> list[RingMemory]:
         """Returns so many.  Raises ``DeviceOutOfMemory``."""
         data, address = allocate_aligned(count * self.stride)
-        return [self._at(data[start : start + self.stride], address + start) for start in self._starts(count)]
-
-    def _starts(self, count: int) -> range:
-        return range(0, count * self.stride, self.stride)
+        starts = range(0, count * self.stride, self.stride)
+        return [self._at(data[start : start + self.stride], address + start) for start in starts]
 
     def _at(self, data: Bytes, address: int) -> RingMemory:
         plan, launch, words = self._plan, self._launch, self._type.from_address(address)

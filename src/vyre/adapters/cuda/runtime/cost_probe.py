@@ -104,7 +104,7 @@ class CudaCostProbe:
                 self._resources,
                 pipeline.module_for((1, 1, 1), frozenset(), inline_uniforms=True),
                 plan_bindings(program),
-                partial(self._binder.bind, _step(program)),
+                partial(self._binder.bind, ResidentStep(program, (memoryview(bytes(4)),))),
                 partial(self._engines.open, program, DEFAULT_CONFIG, (4,), 2),
                 self._executor,
                 self._build,
@@ -115,11 +115,6 @@ class CudaCostProbe:
             self._builder = self._unstored()
         self._builder.pipeline(program, DEFAULT_CONFIG)
         self._builder.forget({program_digest(program)})
-
-
-def _step(program: Program) -> ResidentStep:
-    """Returns a launch of a program of one parameter, of 4 bytes."""
-    return ResidentStep(program, (memoryview(bytes(4)),))
 
 
 class _Memory(NamedTuple):

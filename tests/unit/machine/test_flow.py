@@ -11,7 +11,6 @@ import pytest
 
 from support.cuda.ptx_runs import HEADER, SCHEDULES, Machine, fault, kernel, run, zeros
 from vyre.adapters.cuda.machine.faults import FaultKind
-from vyre.adapters.cuda.machine.launch import Launch
 from vyre.adapters.cuda.machine.memory import Region
 from vyre.adapters.cuda.machine.options import RunOptions
 
@@ -303,13 +302,15 @@ def test_lanes_with_much_local_memory_run_in_turns(monkeypatch: pytest.MonkeyPat
     regions: list[weakref.ref[Region]] = []
     alive: list[int] = []
 
-    def tracked(launch: Launch, lanes: int) -> Region:
-        region = _Tracked(0, launch.local_stride * lanes)
+    def tracked(address: int, nbytes: int) -> Region:
+        if nbytes < 65536:  # memory that is not local
+            return Region(address, nbytes)
+        region = _Tracked(address, nbytes)
         alive.append(sum(one.nbytes for reference in regions if (one := reference()) is not None) + region.nbytes)
         regions.append(weakref.ref(region))
         return region
 
-    monkeypatch.setattr(Launch, "local_region", tracked)
+    monkeypatch.setattr("vyre.adapters.cuda.machine.launch.Region", tracked)
     body = f"""
     .local .align 16 .b8 mine[65536]; {LOAD} mov.u32 %r4, mine; and.b32 %r5, %r3, 16383; mad.lo.u32 %r5, %r5, 4, %r4;
     st.local.b32 [%r5], %r3; ld.local.b32 %r9, [%r5]; {STORE}

@@ -58,12 +58,10 @@ class ForwardsEngine:
         self.memory: Final = inner.memory
         self.give_back: Final = inner.give_back
         self.take_back: Final = inner.take_back
-        self.done: Final = inner.done
         self.wait_room: Final = inner.wait_room
         self.subscribe: Final = inner.subscribe
         self.unsubscribe: Final = inner.unsubscribe
         self.rearm: Final = inner.rearm
-        self.drain: Final = inner.drain
 
     @property
     def capacity(self) -> int:
@@ -79,6 +77,14 @@ class ForwardsEngine:
     def output_nbytes(self) -> tuple[int, ...]:
         """Implements ``PersistentEngine.output_nbytes``."""
         return self._inner.output_nbytes
+
+    def done(self, ticket: int, /) -> bool:
+        """Implements ``PersistentEngine.done``."""
+        return self._inner.done(ticket)
+
+    def drain(self, timeout: float | None = None, /) -> bool:
+        """Implements ``PersistentEngine.drain``."""
+        return self._inner.drain(timeout)
 
     def forget(self, ticket: int, /) -> None:
         """Implements ``PersistentEngine.forget``."""

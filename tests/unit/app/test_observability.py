@@ -133,14 +133,44 @@ def test_jobs_are_counted_once_each(backend: str) -> None:
         with pytest.raises(vyre.TrapError):
             batch.result()
         assert [each.exception() is None for each in (batch[row] for row in range(4))] == [True, False, True, False]
-        forgotten = jobs.submit({"x": X})
+        forgotten = jobs.submit({"x": X})  # it is counted, too, at the latest as the block waits for its end
         del forgotten
     found, names = counted(telemetry), {"backend": backend, "program": "square", "way": "job"}
-    assert telemetry.counts["vyre.dispatches", labels(**names)] == 3 + 2 == found["vyre.launches", "square"]
-    assert found["vyre.dispatch.seconds", "square"] == 5
+    assert telemetry.counts["vyre.dispatches", labels(**names)] == 3 + 2 + 1 == found["vyre.launches", "square"]
+    assert found["vyre.dispatch.seconds", "square"] == 6
     assert found["vyre.failures", "TrapError"] == 1 + 2
     assert found["vyre.bytes", "in"] == (3 + 1 + 4 + 1) * X.nbytes
-    assert found["vyre.bytes", "out"] == 5 * X.nbytes
+    assert found["vyre.bytes", "out"] == 6 * X.nbytes
+
+
+@pytest.mark.parametrize("backend", ["cpu", "cuda-machine"])
+def test_jobs_are_counted_that_nobody_waits_for(backend: str) -> None:
+    """By later submissions, by a look at one, by the counters, and those that fail as failures, each once."""
+    telemetry = RecordingTelemetry()
+
+    def seen() -> tuple[int, int]:
+        found = counted(telemetry)
+        return found["vyre.dispatches", "square"], found["vyre.failures", "TrapError"]
+
+    with (
+        vyre.open(backend, telemetry=telemetry, cache=False) as session,
+        session.persistent(square.program, {"x": X}, output_counts={"y": 8}, capacity=64, backpressure=True) as jobs,
+    ):
+        for _ in range(300):  # more than the engine has room for: what nobody asks for is forgotten
+            jobs.submit({"x": X})
+        assert 100 < seen()[0] < 301
+        kept = jobs.submit({"x": X})
+        while not kept.done():
+            pass
+        bad = jobs.submit({"x": X + np.uint32(70)})
+        jobs.flush()
+        assert seen() == (301, 1)
+        with pytest.raises(vyre.TrapError):
+            bad.result()
+        assert jobs.counters()["jobs"] == 302
+        batch = jobs.submit_many({"x": np.stack([X, X + np.uint32(70), X])})
+        del batch
+    assert seen() == (303, 2)
 
 
 def test_a_session_without_telemetry_knows_its_failures_and_runs_the_backend_itself() -> None:

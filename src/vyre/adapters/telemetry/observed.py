@@ -6,7 +6,7 @@ It is made only where somebody listens, so that nobody else pays for it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
         Upload,
     )
 
+LOOKS: Final = 4
+"""The oldest jobs that a submission looks at, at most: they are counted faster than they are submitted."""
 R = TypeVar("R")
 F = TypeVar("F")
 G = TypeVar("G")
@@ -435,7 +437,11 @@ class _PersistentSteps(ForwardsStepLimits):
 
 
 class _Engine(ForwardsEngine):
-    """``PersistentEngine`` whose jobs are counted, each once somebody has waited for it."""
+    """``PersistentEngine`` whose jobs are counted, each once a call finds that it has ended: no thread looks for that.
+
+    Calls about a job count it, ``submit`` the oldest that have ended, at most ``LOOKS`` of them, and ``drain``,
+    ``counters`` and ``close`` all.  What nobody asks for any more is forgotten once it is counted.
+    """
 
     def __init__(
         self, inner: PersistentEngine, program: Program, config: DispatchConfig, input_nbytes: int, watch: _Watch
@@ -443,17 +449,21 @@ class _Engine(ForwardsEngine):
         super().__init__(inner)
         self._name, self._config = label_of(program, config), config
         self._input_nbytes, self._watch = input_nbytes, watch
-        self._uncounted: set[int] = set()
+        self._uncounted: dict[int, None] = {}
+        """Tickets by age."""
         self._failed: set[int] = set()
-        """Jobs of batches that have failed, and were told."""
+        """Jobs that have failed, and are told."""
         self._batches: dict[int, int] = {}
+        self._dropped: dict[int, range] = {}
+        """What nobody asks for any more, and is not counted yet."""
 
     def submit(self, memory: JobMemory, /) -> int | None:
         """Implements ``PersistentEngine.submit``."""
         ticket = self._inner.submit(memory)
         if ticket is not None:
-            self._uncounted.add(ticket)
+            self._uncounted[ticket] = None
             self._watch.moved("in", self._input_nbytes)
+            self._count_oldest()
         return ticket
 
     def submit_many(self, columns: Sequence[HostBytes], jobs: int, into: Sequence[memoryview], /) -> int | None:
@@ -461,7 +471,7 @@ class _Engine(ForwardsEngine):
         first = self._inner.submit_many(columns, jobs, into)
         if first is not None:
             self._batches[first] = jobs
-            self._uncounted.update(range(first, first + jobs))
+            self._uncounted.update(dict.fromkeys(range(first, first + jobs)))
             self._watch.moved("in", sum(map(len, columns)))
         return first
 
@@ -469,13 +479,15 @@ class _Engine(ForwardsEngine):
         """Implements ``PersistentEngine.wait``."""
         try:
             timing = self._inner.wait(ticket, timeout=timeout)
-        except BackendError as error:  # who has the ticket tells it, but of a batch all failures are told at once
+        except BackendError as error:  # who waits first tells it
             if ticket in self._failed:
                 self._watch.telemetry.attach(error)
+            elif self._uncounted.pop(ticket, self) is not self:
+                self._failed.add(ticket)
             raise
         if ticket in self._uncounted:
             with suppress(KeyError):  # another thread counts it
-                self._uncounted.remove(ticket)
+                self._uncounted.pop(ticket)
                 self._watch.ran(self._name, "job", self._config, timing)
                 self._watch.moved("out", sum(self._inner.output_nbytes))
         return timing
@@ -484,21 +496,76 @@ class _Engine(ForwardsEngine):
         """Implements ``PersistentEngine.wait_many``."""
         ended = self._inner.wait_many(first, jobs, timeout=timeout)
         for ticket in range(first, first + jobs):
-            if ticket in self._uncounted:
-                try:
-                    self.wait(ticket)
-                except BackendError as error:
-                    self._uncounted.discard(ticket)
-                    self._failed.add(ticket)
-                    self._watch.telemetry.failed(error, self._watch.backend, f"job of {self._name}")
+            self._count(ticket)
         return ended
 
+    def done(self, ticket: int, /) -> bool:
+        """Implements ``PersistentEngine.done``."""
+        is_done = self._inner.done(ticket)
+        if is_done:
+            self._count(ticket)
+        return is_done
+
+    def drain(self, timeout: float | None = None, /) -> bool:
+        """Implements ``PersistentEngine.drain``."""
+        is_empty = self._inner.drain(timeout)
+        self._count_all()
+        return is_empty
+
+    def counters(self) -> Mapping[str, int]:
+        """Implements ``PersistentEngine.counters``."""
+        self._count_all()
+        return self._inner.counters()
+
+    def close(self) -> None:
+        """Implements ``PersistentEngine.close``."""
+        with suppress(BackendError):  # of an engine that was closed
+            self._count_all()
+        self._inner.close()
+
     def forget(self, ticket: int, /) -> None:
-        """Implements ``PersistentEngine.forget``."""
-        gone = range(ticket, ticket + self._batches.pop(ticket, 1))
-        self._uncounted.difference_update(gone)
-        self._failed.difference_update(gone)
-        self._inner.forget(ticket)
+        """Implements ``PersistentEngine.forget``; it may be called by a finaliser, which counts nothing."""
+        tickets = range(ticket, ticket + self._batches.pop(ticket, 1))
+        if any(each in self._uncounted for each in tickets):
+            self._dropped[ticket] = tickets
+        else:
+            self._failed.difference_update(tickets)
+            self._inner.forget(ticket)
+
+    def _count(self, ticket: int) -> None:
+        """Counts a job that has ended, unless it is counted."""
+        if ticket in self._uncounted:
+            try:
+                self.wait(ticket)
+            except BackendError as error:
+                self._watch.telemetry.failed(error, self._watch.backend, f"job of {self._name}")
+
+    def _count_oldest(self) -> None:
+        for _ in range(LOOKS):
+            if (ticket := _oldest(self._uncounted)) is None or not self.done(ticket):
+                break
+        self._forget_oldest(LOOKS)
+
+    def _count_all(self) -> None:
+        for ticket in list(self._uncounted):
+            self.done(ticket)
+        self._forget_oldest(len(self._dropped))
+
+    def _forget_oldest(self, most: int) -> None:
+        for _ in range(most):
+            first = _oldest(self._dropped)
+            if first is None or any(ticket in self._uncounted for ticket in self._dropped.get(first, ())):
+                break
+            if (tickets := self._dropped.pop(first, None)) is not None:
+                self._failed.difference_update(tickets)
+                self._inner.forget(first)
+
+
+def _oldest(tickets: Mapping[int, object]) -> int | None:
+    try:
+        return next(iter(tickets), None)
+    except RuntimeError:  # another thread changes it
+        return None
 
 
 class _Persistent:

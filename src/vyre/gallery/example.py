@@ -49,6 +49,18 @@ def dispatch_once(session: Dispatcher, program: Program, case: Case) -> Outputs:
     return {name: result[name] for name in case.expected}
 
 
+def answered_by(compute: Callable[..., Array], output: str) -> Callable[[Dispatcher, Program, Case], Outputs]:
+    """Returns how an example runs whose inputs, as arrays and in order, a function takes after session and program.
+
+    ``output`` is the name of what the function returns.
+    """
+
+    def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
+        return {output: compute(session, program, *map(np.asarray, case.inputs.values()))}
+
+    return run
+
+
 @dataclass(frozen=True, slots=True)
 class Example:
     """One kernel of the gallery.

@@ -3,38 +3,14 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Final
 
+from vyre.gallery import basics
 from vyre.gallery.example import Example
 
-BASICS: Final = (
-    "p01_saxpy",
-    "p02_shift",
-    "p03_tree_reduction",
-    "p04_histogram",
-    "p05_scan",
-    "p06_dfa",
-    "p07_bfs_step",
-    "p08_bitonic_step",
-    "p09_bitonic_sort",
-    "p10_matmul",
-    "p11_stencil",
-    "p12_popcount",
-    "p13_fnv",
-    "p14_blake3_block",
-    "p15_u32_edges",
-    "p16_f32_edges",
-    "p17_quantise",
-    "p18_mandelbrot",
-    "p19_softmax",
-    "p20_label_propagation",
-    "p21_compaction",
-    "p22_transpose",
-    "p23_subgroups",
-    "p24_grid_sync",
-    "p25_async_copy",
-    "p26_scopes",
-)
+BASICS: Final = tuple(sorted(module.name for module in iter_modules(basics.__path__)))
+"""In reading order, which their numbers tell."""
 APPLICATIONS: Final = (
     "dfa_scan",
     "byte_histogram",

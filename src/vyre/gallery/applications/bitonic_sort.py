@@ -6,7 +6,7 @@ import numpy as np
 
 import vyre
 from vyre import DispatchConfig, InOut, Program, u32
-from vyre.gallery.example import Array, Case, Dispatcher, Example, Inputs, Outputs, random_u32
+from vyre.gallery.example import Array, Case, Dispatcher, Example, Inputs, answered_by, random_u32
 
 
 @vyre.kernel(workgroup=256)
@@ -48,9 +48,6 @@ def case() -> Case:
     return Case({"keys": keys}, {"keys": np.array(sorted(keys.tolist()), np.uint32)})
 
 
-def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
-    """Sorts the keys and returns them."""
-    return {"keys": sort(session, program, np.asarray(case.inputs["keys"]))}
-
-
-EXAMPLE = Example("bitonic-sort", "bitonic sort in global memory", compare_exchange, case, "sorted()", run)
+EXAMPLE = Example(
+    "bitonic-sort", "bitonic sort in global memory", compare_exchange, case, "sorted()", answered_by(sort, "keys")
+)

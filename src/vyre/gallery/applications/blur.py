@@ -6,7 +6,7 @@ import numpy as np
 
 import vyre
 from vyre import DispatchConfig, In, Out, Program, i32, like, u8
-from vyre.gallery.example import Array, Case, Dispatcher, Example, Inputs, Outputs, random_u32
+from vyre.gallery.example import Array, Case, Dispatcher, Example, Inputs, answered_by, random_u32
 
 RADIUS = 2
 
@@ -55,9 +55,6 @@ def case() -> Case:
     return Case({"picture": picture}, {"blurred": blur_by_numpy(picture)})
 
 
-def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
-    """Blurs the picture and returns it."""
-    return {"blurred": blur_picture(session, program, np.asarray(case.inputs["picture"]))}
-
-
-EXAMPLE = Example("blur", "blur of a picture through 2-D views", blur, case, "NumPy", run)
+EXAMPLE = Example(
+    "blur", "blur of a picture through 2-D views", blur, case, "NumPy", answered_by(blur_picture, "blurred")
+)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 import vyre
 from vyre import DispatchConfig, In, InOut, Program, ProgramBuilder, u8, u32
-from vyre.gallery.example import Array, Case, Dispatcher, Example, Outputs, random_u32
+from vyre.gallery.example import Array, Case, Dispatcher, Example, answered_by, random_u32
 
 WORKGROUP, BYTES_PER_LANE = 256, 64
 
@@ -62,17 +62,12 @@ def case() -> Case:
     return Case({"text": text}, {"counts": counted(text.tobytes())})
 
 
-def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
-    """Counts the bytes and returns the table."""
-    return {"counts": histogram(session, program, np.asarray(case.inputs["text"]))}
-
-
 EXAMPLE = Example(
     "byte-histogram",
     "byte histogram with workgroup-private tables",
     byte_histogram,
     case,
     "collections.Counter",
-    run,
+    answered_by(histogram, "counts"),
     builder=byte_histogram_by_builder,
 )

@@ -21,7 +21,7 @@ from vyre.gallery.applications.graphs import (
     repeated,
     target_lists,
 )
-from vyre.gallery.example import Case, Dispatcher, Example, Inputs, Outputs, random_u32
+from vyre.gallery.example import Case, Dispatcher, Example, Inputs, answered_by, random_u32
 
 NODES = 150
 ALL_BITS = 0xFFFF_FFFF
@@ -92,17 +92,11 @@ def case() -> Case:
     return Case({"row_ptr": row_ptr, "predecessor": predecessor}, {"dominators": expected})
 
 
-def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
-    """Finds all dominators."""
-    row_ptr, predecessor = np.asarray(case.inputs["row_ptr"]), np.asarray(case.inputs["predecessor"])
-    return {"dominators": find_dominators(session, program, row_ptr, predecessor)}
-
-
 EXAMPLE = Example(
     "dominators",
     "dominators of a flow graph, as rows of bits",
     share_dominators,
     case,
     "searches that leave out a node each",
-    run,
+    answered_by(find_dominators, "dominators"),
 )

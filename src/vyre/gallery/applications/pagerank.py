@@ -7,7 +7,7 @@ import numpy as np
 import vyre
 from vyre import In, Out, Program, like, u32, u64
 from vyre.gallery.applications.graphs import Words, compressed_rows, random_edges
-from vyre.gallery.example import Array, Case, Dispatcher, Example, Inputs, Outputs
+from vyre.gallery.example import Array, Case, Dispatcher, Example, Inputs, answered_by
 
 NODES = 300
 ROUNDS = 60
@@ -66,10 +66,6 @@ def case() -> Case:
     return Case(inputs, {"ranks": plain_pagerank(NODES, edges)})
 
 
-def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
-    """Ranks the nodes."""
-    row_ptr, source, degree = (np.asarray(case.inputs[name]) for name in ("row_ptr", "source", "degree"))
-    return {"ranks": pagerank(session, program, row_ptr, source, degree)}
-
-
-EXAMPLE = Example("pagerank", "PageRank in exact integers", share_ranks, case, "Python integers", run)
+EXAMPLE = Example(
+    "pagerank", "PageRank in exact integers", share_ranks, case, "Python integers", answered_by(pagerank, "ranks")
+)

@@ -8,7 +8,7 @@ import numpy as np
 
 import vyre
 from vyre import DispatchConfig, In, Out, Program, ProgramBuilder, f32, i32, like, min_, round_, sat_sub, sqrt, u8, u32
-from vyre.gallery.example import Array, Case, Dispatcher, Example, Inputs, Outputs, random_u32
+from vyre.gallery.example import Array, Case, Dispatcher, Example, Inputs, answered_by, random_u32
 
 
 @vyre.kernel(workgroup=(16, 16))
@@ -77,9 +77,6 @@ def case() -> Case:
     return Case({"image": image}, {"edges": edges_by_numpy(image)})
 
 
-def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
-    """Computes the edges of the picture and returns them."""
-    return {"edges": edges(session, program, np.asarray(case.inputs["image"]))}
-
-
-EXAMPLE = Example("sobel", "edges of a picture (Sobel)", sobel, case, "NumPy", run, builder=sobel_by_builder)
+EXAMPLE = Example(
+    "sobel", "edges of a picture (Sobel)", sobel, case, "NumPy", answered_by(edges, "edges"), builder=sobel_by_builder
+)

@@ -11,7 +11,7 @@ import numpy as np
 
 import vyre
 from vyre import DispatchConfig, In, InOut, Out, Program, f32, like, u32
-from vyre.gallery.example import Array, Case, Dispatcher, Example, Outputs, random_f32
+from vyre.gallery.example import Array, Case, Dispatcher, Example, answered_by, random_f32
 
 LANES, TREE_ROUNDS = 64, 6
 
@@ -80,9 +80,4 @@ def case() -> Case:
     return Case({"x": x}, {"out": softmax_by_numpy(x)}, tolerance_ulp=1)
 
 
-def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
-    """Computes the softmax of the rows and returns it."""
-    return {"out": softmax(session, program, np.asarray(case.inputs["x"]))}
-
-
-EXAMPLE = Example("softmax", "softmax of rows of any width", softmax_rows, case, "NumPy", run)
+EXAMPLE = Example("softmax", "softmax of rows of any width", softmax_rows, case, "NumPy", answered_by(softmax, "out"))

@@ -6,7 +6,7 @@ import numpy as np
 
 import vyre
 from vyre import DispatchConfig, In, Out, Program, ProgramBuilder, f32, fma, u32
-from vyre.gallery.example import Array, Case, Dispatcher, Example, Outputs, random_u32
+from vyre.gallery.example import Array, Case, Dispatcher, Example, answered_by, random_u32
 
 TILE = 16
 
@@ -79,17 +79,12 @@ def case() -> Case:
     return Case({"a": a, "b": b}, {"c": a @ b})
 
 
-def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
-    """Computes the product and returns it."""
-    return {"c": matmul(session, program, np.asarray(case.inputs["a"]), np.asarray(case.inputs["b"]))}
-
-
 EXAMPLE = Example(
     "tiled-matmul",
     "tiled matrix product of any shape",
     tiled_matmul,
     case,
     "NumPy",
-    run,
+    answered_by(matmul, "c"),
     builder=tiled_matmul_by_builder,
 )

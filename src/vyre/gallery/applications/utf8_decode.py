@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 import vyre
 from vyre import In, Out, Program, like, u8, u32
-from vyre.gallery.example import Array, Case, Dispatcher, Example, Outputs
+from vyre.gallery.example import Array, Case, Dispatcher, Example, answered_by
 
 NO_CHARACTER = 0xFFFF_FFFF
 """The result at a byte at which no character starts."""
@@ -51,9 +51,6 @@ def case() -> Case:
     return Case({"text": np.frombuffer(text.encode(), np.uint8)}, {"points": expected})
 
 
-def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
-    """Decodes the text and returns its code points."""
-    return {"points": decode(session, program, np.asarray(case.inputs["text"]))}
-
-
-EXAMPLE = Example("utf8-decode", "decode UTF-8 with a switch", utf8_decode, case, "str.encode", run)
+EXAMPLE = Example(
+    "utf8-decode", "decode UTF-8 with a switch", utf8_decode, case, "str.encode", answered_by(decode, "points")
+)

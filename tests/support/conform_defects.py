@@ -63,7 +63,7 @@ from vyre.domain.ir.stmt import (
 )
 from vyre.domain.ir.types import ScalarType, bf16, bool_, f16, f32, f64, i8, i32, i64, u8, u32, u64
 from vyre.domain.optimize.static_types import StaticTypes
-from vyre.domain.optimize.unique_locals import with_unique_locals
+from vyre.domain.optimize.walking import with_unique_locals
 from vyre.ports.backend import Backend
 from vyre.ports.execution import ProgramExecutor
 from vyre.ports.requests import DispatchRequest, OutputStorage

@@ -53,7 +53,7 @@ from vyre.domain.ir.unique_names import UniqueNames
 from vyre.domain.numerics.witnesses import WITNESSES
 from vyre.domain.optimize.purity import containing
 from vyre.domain.optimize.static_types import StaticTypes
-from vyre.domain.optimize.unique_locals import with_unique_locals
+from vyre.domain.optimize.walking import with_unique_locals
 from vyre.domain.validation.grid_barriers import splits_grid
 from vyre.domain.validation.validator import validate
 

@@ -28,7 +28,7 @@ from vyre.domain.optimize.flat_program import (
 )
 from vyre.domain.optimize.folding import absorbing, neutral
 from vyre.domain.optimize.passes import Counts
-from vyre.domain.optimize.unique_locals import with_unique_locals
+from vyre.domain.optimize.walking import with_unique_locals
 
 if TYPE_CHECKING:
     from vyre.app.device_passes.rounds import Rounds, Words

@@ -19,8 +19,7 @@ from vyre.domain.optimize.flat_program import NODE_KINDS, NONE, FlatProgram, Lis
 from vyre.domain.optimize.flow import DependenceFacts
 from vyre.domain.optimize.numbering import LEAF_KEYS, First, Sharing
 from vyre.domain.optimize.passes import Counts
-from vyre.domain.optimize.unique_locals import with_unique_locals
-from vyre.domain.optimize.walking import rewritten_by
+from vyre.domain.optimize.walking import rewritten_by, with_unique_locals
 from vyre.domain.validation.grid_barriers import splits_grid
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from vyre.domain.ir.rebuilding import same_statements, with_body, with_branches
 from vyre.domain.ir.walk import operands_first
 from vyre.domain.optimize.passes import Counts, Pass
 from vyre.domain.optimize.purity import containing
-from vyre.domain.optimize.unique_locals import with_unique_locals
-from vyre.domain.optimize.walking import linked
+from vyre.domain.optimize.walking import linked, with_unique_locals
 
 
 class Reached(NamedTuple):

@@ -21,9 +21,8 @@ from vyre.domain.ir.types import NARROW_TYPES, ScalarType
 from vyre.domain.ir.walk import operands_first, unique_expressions
 from vyre.domain.optimize.passes import Counts, Pass
 from vyre.domain.optimize.purity import containing
-from vyre.domain.optimize.unique_locals import names_of, with_unique_locals
 from vyre.domain.optimize.value_table import Value, value_table
-from vyre.domain.optimize.walking import Rewriter
+from vyre.domain.optimize.walking import Rewriter, names_of, with_unique_locals
 
 _MOST_ELEMENTS: Final = 64
 """The largest number of elements of one buffer that become locals."""

@@ -15,8 +15,7 @@ from vyre.domain.ir.program import Access, Program
 from vyre.domain.ir.rebuilding import with_operands
 from vyre.domain.ir.walk import containers, operands_first
 from vyre.domain.optimize.passes import Counts
-from vyre.domain.optimize.unique_locals import names_of
-from vyre.domain.optimize.walking import Rewriter, walking_pass
+from vyre.domain.optimize.walking import Rewriter, names_of, walking_pass
 
 _NEVER: Final = 1 << 30
 _UNWRITTEN: Final = frozenset({Access.READ_ONLY, Access.UNIFORM})

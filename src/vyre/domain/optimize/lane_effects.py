@@ -17,7 +17,7 @@ from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.optimize.static_types import StaticTypes
-from vyre.domain.optimize.unique_locals import with_unique_locals
+from vyre.domain.optimize.walking import with_unique_locals
 
 TRUE: Final = ir.Literal(ScalarType.BOOL, 1)
 

@@ -25,8 +25,7 @@ from vyre.domain.ir.walk import containers, operands_first
 from vyre.domain.optimize.flow import DependenceFacts, FlowRewriter
 from vyre.domain.optimize.passes import Counts
 from vyre.domain.optimize.purity import has_room
-from vyre.domain.optimize.unique_locals import names_of
-from vyre.domain.optimize.walking import Rewriter, walking_pass
+from vyre.domain.optimize.walking import Rewriter, names_of, walking_pass
 from vyre.domain.validation.grid_barriers import splits_grid
 
 _Number: TypeAlias = int

@@ -37,8 +37,7 @@ from vyre.domain.optimize.egraph.saturate import Limits, saturated_window
 from vyre.domain.optimize.egraph.windows import Form, Key, Scope, window_of
 from vyre.domain.optimize.passes import Counts, Pass
 from vyre.domain.optimize.static_types import StaticTypes
-from vyre.domain.optimize.unique_locals import with_unique_locals
-from vyre.domain.optimize.walking import Rewriter, walking_pass
+from vyre.domain.optimize.walking import Rewriter, walking_pass, with_unique_locals
 
 LIMITS: Final = Limits(window=40, nodes=400, matches=20, rounds=4, search=200, height=0)
 """The bounds of the e-graph of one node."""

@@ -1,7 +1,10 @@
-"""``Rewriter``: one walk over a program in the order in which it runs, which writes its statements anew."""
+"""``Rewriter``: one walk over a program in the order in which it runs, which writes its statements anew; and
+``with_unique_locals``, the walk that all others need.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -10,10 +13,12 @@ from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.limits import U32_MAX
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.rebuilding import same_statements, with_body, with_branches, with_operands
+from vyre.domain.ir.rebuilding import rebuilt, same_statements, with_body, with_branches, with_operands
+from vyre.domain.ir.unique_names import UniqueNames
+from vyre.domain.ir.walk import declared_names
 from vyre.domain.optimize.passes import Counts, Pass
-from vyre.domain.optimize.unique_locals import with_unique_locals
 
+_CACHED: Final = "unique_locals"
 _NO_END: Final = U32_MAX + 1
 
 
@@ -136,6 +141,82 @@ class Rewriter:
     def visit_assign(self, stmt: ir.Assign) -> None:
         """Visits an assignment."""
         self.plain(stmt)
+
+
+class _Renaming(Rewriter):
+    """Gives locals names of their own.  ``_shown`` maps the visible ones that have another name now to that name."""
+
+    def __init__(self, program: Program, names: list[str]) -> None:
+        super().__init__(program, Counter())
+        self._taken = UniqueNames(names)
+        self._declared: set[str] = set()
+        self._shown: dict[str, str] = {}
+
+    def _declare(self, name: str) -> str:
+        if name not in self._declared:
+            self._declared.add(name)
+            return name
+        self._shown[name] = renamed = self._taken.unique(name)
+        return renamed
+
+    def _visible(self, node: Any) -> Any:
+        if type(node) is ir.Var and node.name in self._shown:
+            return replace(node, name=self._shown[node.name])
+        return node
+
+    def expression(self, expr: ir.Expr) -> ir.Expr:
+        return rebuilt(expr, self._visible, {}) if self._shown else expr
+
+    def operands(self, stmt: ir.Stmt) -> Any:
+        if not self._shown:
+            return stmt
+        memo: dict[int, Any] = {}  # what the operands of a statement share stays shared
+        return with_operands(stmt, [rebuilt(each, self._visible, memo) for each in ir.operands(stmt)])
+
+    def body(self, body: ir.Body) -> ir.Body:
+        outer, self._shown = self._shown, dict(self._shown)
+        renamed = super().body(body)
+        self._shown = outer
+        return renamed
+
+    def visit_let(self, stmt: ir.Let) -> None:
+        self.out.append(replace(self.operands(stmt), name=self._declare(stmt.name)))
+
+    def visit_assign(self, stmt: ir.Assign) -> None:
+        self.out.append(replace(self.operands(stmt), name=self._shown.get(stmt.name, stmt.name)))
+
+    def visit_loop(self, stmt: ir.Loop) -> None:
+        bounded = self.operands(stmt)
+        outer, self._shown = self._shown, dict(self._shown)
+        var = self._declare(stmt.var)
+        self.out.append(replace(bounded, var=var, body=self.body(stmt.body)))
+        self._shown = outer
+
+    def visit_grid_loop(self, stmt: ir.GridLoop) -> None:
+        bounded, body = self.operands(stmt), self.body(stmt.body)
+        self.out.append(replace(bounded, body=body, name=self._declare(stmt.name)))
+
+
+def with_unique_locals(program: Program) -> Program:
+    """Returns ``program`` if every local of it has a name of its own, else one in which locals are renamed.
+
+    Locals are what ``Let``, ``Loop`` and ``GridLoop`` declare.  The first local of a name keeps it.  Cached on the
+    program.  O(nodes).
+    """
+    cached = program._cache.get(_CACHED)
+    if isinstance(cached, Program):
+        return cached
+    names, unique = list(declared_names(program.body)), program
+    if len(set(names)) < len(names):
+        unique = replace(program, body=_Renaming(program, names).body(program.body))
+    unique._cache[_CACHED] = unique
+    program._cache[_CACHED] = unique
+    return unique
+
+
+def names_of(program: Program) -> UniqueNames:
+    """Returns the names of the buffers and locals of a program."""
+    return UniqueNames((*program.buffers_by_name, *declared_names(program.body)))
 
 
 def walking_pass(name: str, version: int, walk: Callable[[Program, Counts], Rewriter]) -> Pass:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.optimizer.optimized_programs import check_kept, random_cases
 from vyre.domain.ir.program import Program
-from vyre.domain.optimize.unique_locals import with_unique_locals
+from vyre.domain.optimize.walking import with_unique_locals
 
 SHADOWED = """program k
 workgroup_size 1, 1, 1

@@ -343,17 +343,24 @@ class HostOutputs:
         inputs: Sequence[memoryview],
         shapes: Shapes | None = None,
         names: Sequence[str] = (),
+        *,
+        direct: bool = False,
     ) -> CopyOutStorage:
         """Returns storage for arrays of ``checked_targets``.
 
-        An array that is also the memory of the input of that name is written in place; the results of all others are
-        copied to them once the dispatch has succeeded.  ``names`` are those of the inputs.  Raises ``InvalidResource``
-        for arrays that share memory otherwise.
+        An array that is also the memory of the input of that name is written in place, and where ``direct`` so is any
+        other that is aligned for words; the results of the rest are copied to them once the dispatch has succeeded.
+        ``names`` are those of the inputs.  Raises ``InvalidResource`` for arrays that share memory otherwise.
         """
-        in_place = _check_aliasing(out, inputs, names)
-        sized = tuple(out[name].size if name in out else None for name in self.names)
-        targets = tuple(out[name] if name in in_place else None for name in self.names) if in_place else None
-        return CopyOutStorage(self.raw_types, self.names, sized, shapes, targets)
+        written = in_place = _check_aliasing(out, inputs, names)
+        if direct and not self.converts:  # NumPy aligns what it allocates
+            written = frozenset(
+                [n for n, a in out.items() if a.base is None or not a.__array_interface__["data"][0] % 8]
+            )
+            written |= in_place
+        targets = tuple([out[name] if name in written else None for name in self.names]) if written else None
+        sized = tuple([out[name].size if name in out else None for name in self.names])
+        return CopyOutStorage(self.raw_types, self.names, sized, shapes, targets, in_place)
 
     def sized_storage(self, sized: tuple[int | None, ...], shapes: Shapes | None = None) -> CopyOutStorage:
         """Returns storage that refuses outputs of another number of elements than ``sized``, None meaning any."""
@@ -436,10 +443,11 @@ class ArrayStorage:
 class CopyOutStorage(ArrayStorage):
     """``OutputStorage`` that refuses sizes that do not fit the caller's arrays, before anything runs.
 
-    ``targets``: the arrays of the caller that are written in place, None where a fresh one is; None if all are.
+    ``targets``: the arrays of the caller that are written, None where a fresh one is; None if all are.  ``in_place``:
+    those that hold an input.
     """
 
-    __slots__ = ("_names", "_sized", "_targets", "updating")
+    __slots__ = ("_in_place", "_names", "_sized", "_targets", "updating")
 
     def __init__(
         self,
@@ -448,8 +456,10 @@ class CopyOutStorage(ArrayStorage):
         sized: tuple[int | None, ...],
         shapes: Shapes | None = None,
         targets: tuple[Array | None, ...] | None = None,
+        in_place: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__(dtypes, shapes)
+        self._in_place = in_place
         self._names = names
         self._sized = sized
         self._targets = targets
@@ -466,14 +476,11 @@ class CopyOutStorage(ArrayStorage):
                 )
         if self._targets is None:
             return super().begin(sizes)
+        self.updating = tuple(sorted(self._in_place))
         shapes = self._shapes or (None,) * len(sizes)
-        arrays: tuple[Array, ...] = tuple(
+        self.arrays = tuple(
             np.empty(shape_for(size // dtype.itemsize, shape), dtype) if target is None else target
             for target, size, dtype, shape in zip(self._targets, sizes, self._dtypes, shapes, strict=True)
-        )
-        self.arrays = arrays
-        self.updating = tuple(
-            name for name, target in zip(self._names, self._targets, strict=True) if target is not None
         )
         return tuple([memoryview(a).cast("B") if a.size else _NO_OUTPUT for a in self.arrays])  # type: ignore[arg-type]
 

@@ -97,6 +97,7 @@ class Pipeline(Unique):
         "_compiled",
         "_gated",
         "_inputs",
+        "_is_certain",
         "_launches",
         "_lease",
         "_outputs",
@@ -113,6 +114,7 @@ class Pipeline(Unique):
         "timings",
     )
 
+    _is_certain: bool
     _outputs: HostOutputs
     _shapes: OutputShapes
     _launches: Launches
@@ -144,6 +146,11 @@ class Pipeline(Unique):
                 value = OutputShapes(self.program, self.config)
             elif name == "_resident_plans":
                 value = ResidentPlans()
+            elif name == "_is_certain":
+                from vyre.domain.tiles import may_fail  # runs into arrays of the caller alone need it
+
+                limits = self.config.race_check, self.config.step_budget, self.config.timeout_s, self._gated
+                value = not any(limits) and not may_fail(self.program)
             elif name == "_launches":
                 value = Launches(self.program.abi_buffers, partial(interface_of, self.program), self.config)
             else:
@@ -253,12 +260,13 @@ class Pipeline(Unique):
         return Result(self._outputs.names, arrays, timing, self.backend, launches, launches.lengths(views))
 
     def _run_into(self, views: tuple[HostBytes, ...], out: OutArrays, shapes: Shapes | None) -> Result:
-        """Writes the caller's arrays only once the dispatch has succeeded, so that a failure leaves them unchanged.
+        """Writes the caller's arrays only once the dispatch has succeeded, so that a failure leaves them unchanged,
+        unless the program has none: then they are written at once, and lost devices and interrupts leave something.
 
         Those that are inputs too are updated in place, and a failure leaves something in them.
         """
         targets = self._outputs.checked_targets(out)
-        storage = self._outputs.storage_in(targets, views, shapes, self._inputs.names)
+        storage = self._outputs.storage_in(targets, views, shapes, self._inputs.names, direct=self._is_certain)
         try:
             timing = self._noted(self._compiled.dispatch(views, storage))
         except BaseException as error:

@@ -72,11 +72,21 @@ def test_nothing_is_allocated(backend: str) -> None:
             finally:
                 tracemalloc.stop()
 
-        copied, in_place = peak(out={"y": np.empty_like(y)}), peak(out={"y": y})
-    assert copied >= y.nbytes
-    assert in_place < copied - 0.9 * y.nbytes
-    if backend == "cpu":  # the reference has memory for its chunks
-        assert in_place < 32_768
+        into_another, in_place = peak(out={"y": np.empty_like(y)}), peak(out={"y": y})
+    most = 32_768 if backend == "cpu" else 1.1 * y.nbytes  # the reference has memory for its chunks
+    assert max(into_another, in_place) < most
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference", "cuda-machine"])
+@pytest.mark.parametrize("skipped", [0, 1, 2, 3])
+def test_arrays_of_any_place_take_results(backend: str, skipped: int) -> None:
+    """Those that are aligned for words are written by the run, the others get a copy."""
+    x, y, memory = np.arange(8, dtype=np.float32), np.ones(8, np.float32), np.full(16, 7, np.float32)
+    with vyre.open(backend, cache=False) as session:
+        out = memory[skipped : skipped + 8]
+        result = session.dispatch(PROGRAM, {"a": 2.0, "x": x, "y": y}, out={"y": out})
+    assert result["y"] is out and out.tolist() == (2 * x + y).tolist() and y.tolist() == [1] * 8
+    assert memory[:skipped].tolist() == [7] * skipped and memory[skipped + 8 :].tolist() == [7] * (8 - skipped)
 
 
 def test_pipelines_and_bound_launches_update_in_place(session: vyre.Session) -> None:

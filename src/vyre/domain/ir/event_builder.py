@@ -240,9 +240,9 @@ class EventBuilder:
         """
         self._check_unbuilt()
         known = self._definitions
-        found = known.named(definition) if isinstance(definition, str) else known.add(definition)
-        warn_of_deprecated(found, caller_location())
-        return found
+        defined = known.named(definition) if isinstance(definition, str) else known.add(definition)
+        warn_of_deprecated(defined, caller_location())
+        return defined
 
     # -- statements -----------------------------------------------------------------------------------
 
@@ -525,24 +525,24 @@ class EventBuilder:
         self._emit(kind(*names, first, length, arguments.text(tag, "the tag of a copy"), loc=loc))
 
 
-def _expression(given: ir.Expr, what: str) -> ir.Expr:
-    if type(given) not in _EXPRESSIONS:
-        _refuse_operand(given, what)
-    return given
+def _expression(expr: ir.Expr, what: str) -> ir.Expr:
+    if type(expr) not in _EXPRESSIONS:
+        _refuse_operand(expr, what)
+    return expr
 
 
-def _refuse_operand(given: object, what: str) -> NoReturn:
-    if isinstance(python_number(given), bool | int | float):
-        fail(f"{what} is the number {shown(given)}", "write its type too: Literal.of(ScalarType.U32, 1).")
-    if isinstance(given, Value):
+def _refuse_operand(node: object, what: str) -> NoReturn:
+    if isinstance(python_number(node), bool | int | float):
+        fail(f"{what} is the number {shown(node)}", "write its type too: Literal.of(ScalarType.U32, 1).")
+    if isinstance(node, Value):
         fail(
             f"{what} is a value of a ProgramBuilder",
             "pass the node itself, such as Load(...); operators make no nodes.",
         )
-    fail(f"{what} is no expression but {given!r}", "give an expression node of vyre.ir, such as Var(...) or Load(...).")
+    fail(f"{what} is no expression but {node!r}", "give an expression node of vyre.ir, such as Var(...) or Load(...).")
 
 
-def _buffer_name(given: object) -> str:
-    if isinstance(given, Buffer):
-        fail(f"the buffer `{given.name}` is given itself", "give its name: buffer.name.")
-    return arguments.text(given, "the name of a buffer")
+def _buffer_name(buffer: object) -> str:
+    if isinstance(buffer, Buffer):
+        fail(f"the buffer `{buffer.name}` is given itself", "give its name: buffer.name.")
+    return arguments.text(buffer, "the name of a buffer")

@@ -17,6 +17,7 @@ from vyre.ports.backend import BackendCatalog
 from vyre.ports.bundles import AotEmitter, AotTargetId
 
 if TYPE_CHECKING:
+    from vyre.app.bundle import LoadedBundle
     from vyre.app.dialects.lowered import LoweredProgram, LoweringChoice
     from vyre.domain.ir.program import Program, ProgramLike
     from vyre.domain.names import Grid
@@ -153,7 +154,7 @@ def build_bundle(
     )
 
 
-def write_c(bundle: Mapping[str, Program], folder: Path | str, *, name: str = "kernels") -> tuple[Path, ...]:
+def write_c(bundle: LoadedBundle, folder: Path | str, *, name: str = "kernels") -> tuple[Path, ...]:
     """Writes a header, a source in C and objects, by which a program in C calls the entry points of a loaded bundle
     without Python, and returns their paths.
 
@@ -161,15 +162,18 @@ def write_c(bundle: Mapping[str, Program], folder: Path | str, *, name: str = "k
     processor; the functions have the names of the entry points and take pointers, numbers of elements and the grid.
 
     Raises ``InvalidConfig`` for names that are none in C, ``UnsupportedFeature`` where no entry point has code that C
-    can call, or one has a grid loop, and ``UnreadableFile`` if a file cannot be written.
+    can call, or one has a grid loop, and ``UnreadableFile`` for no folder or a file that cannot be written.
     """
-    from vyre.adapters.files import write_files
+    from vyre.adapters.files import is_directory, write_files
+    from vyre.app.bundle import LoadedBundle
     from vyre.domain.arguments import path_of
-    from vyre.domain.errors import UnsupportedFeature
+    from vyre.domain.errors import UnreadableFile, UnsupportedFeature
 
-    expect("bundle", bundle, Mapping, "a loaded bundle")
+    expect("bundle", bundle, LoadedBundle, "a bundle that load_bundle() returned")
     expect("name", name, str, "a name without a suffix")
     place = path_of("folder", folder)
+    if not is_directory(place):
+        raise UnreadableFile(f"{place} is no folder", fix="make it first.")
     for facet in _facets(installed()):
         files = {place / file: content for file, content in facet.c_files(name, bundle).items()}
         if files:

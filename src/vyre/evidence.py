@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     )
     from vyre.domain.evidence.differences import OutputDifference as OutputDifference
     from vyre.domain.evidence.failures import (
-        Failure as Failure, RacesFound as RacesFound, RecordedAccess as RecordedAccess, RecordedRace as RecordedRace,
-        StepsExhausted as StepsExhausted, Trapped as Trapped,
+        Failure as Failure, GridExceeded as GridExceeded, QueueFull as QueueFull, RacesFound as RacesFound,
+        RecordedAccess as RecordedAccess, RecordedRace as RecordedRace, StepsExhausted as StepsExhausted,
+        Trapped as Trapped,
     )
     from vyre.domain.evidence.provenance import GitFacts as GitFacts, SourceState as SourceState
     from vyre.domain.evidence.records import (
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
         MemoryPart as MemoryPart, QueueCall as QueueCall, RecordedMemory as RecordedMemory,
         RecordedPart as RecordedPart, RecordedRun as RecordedRun, RecordedStep as RecordedStep,
         RecordedWork as RecordedWork, RunTiming as RunTiming, SequenceCall as SequenceCall, Side as Side,
-        SpeedClaim as SpeedClaim,
+        SpeculationCall as SpeculationCall, SpeedClaim as SpeedClaim,
     )
 else:  # so that type checkers refuse names that do not exist
     from vyre.domain.lazy_names import exports

@@ -154,7 +154,7 @@ def test_a_copy_has_the_same_digest(copy: Path) -> None:
     "edited",
     [
         "adapters/cuda/ptx/emit.py",
-        "adapters/cuda/ptx/division.py",
+        "adapters/cuda/ptx/integer.py",
         "domain/numerics/tables.py",
         "domain/ir/operators.py",
         "domain/analysis/wide_access.py",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from vyre.adapters.cuda.ptx import atomics, conversion, division, floating, integer, memory, narrowing, subgroups
+from vyre.adapters.cuda.ptx import atomics, conversion, floating, integer, memory, subgroups
 from vyre.adapters.cuda.ptx.context import Kernel
 from vyre.adapters.cuda.ptx.halves import rounding_of
 from vyre.adapters.cuda.ptx.values import Value, counted, in_register, literal
@@ -72,11 +72,11 @@ def _written(k: Kernel, expr: ir.Expr) -> Value:
         case ir.Bitcast(dtype, operand):
             return conversion.bitcast(k.w, dtype, evaluate(k, operand))
         case ir.Narrow(dtype, operand):
-            return narrowing.narrow(k.w, k.options.target, dtype, evaluate(k, operand))
+            return conversion.narrow(k.w, k.options.target, dtype, evaluate(k, operand))
         case ir.Pack(dtype, operand):
-            return narrowing.pack(k.w, k.options.target, dtype, evaluate(k, operand))
+            return conversion.pack(k.w, k.options.target, dtype, evaluate(k, operand))
         case ir.Unpack(dtype, operand):
-            return narrowing.unpack(k.w, dtype, evaluate(k, operand))
+            return conversion.unpack(k.w, dtype, evaluate(k, operand))
         case ir.WrapCast(dtype, operand):
             return conversion.wrap_cast(k.integers, dtype, evaluate(k, operand))
         case ir.Fma(a, b, c):
@@ -104,7 +104,7 @@ def _operation(k: Kernel, op: BinaryOp, left: Value, right: Value) -> Value:
     if left.dtype is _S.BOOL:
         return _logic(k, op, left, right)
     if right.bits is not None and op in _DIVISIONS and k.options.switches.constant_division:
-        return division.divide(k.integers, op, left, right.bits, k.sink)
+        return integer.divide(k.integers, op, left, right.bits, k.sink)
     rule = integer.BINARY.get(op)
     return _lowered(k, op, left, right) if rule is None else rule(k.integers, left, right)
 

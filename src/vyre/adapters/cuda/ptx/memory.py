@@ -11,10 +11,9 @@ from typing import Final, Literal, TypeAlias
 
 from vyre.adapters.cuda.decisions.ptxas_hazard_table import Fence
 from vyre.adapters.cuda.ptx.context import Kernel
-from vyre.adapters.cuda.ptx.conversion import ACCESS, loaded, storable
+from vyre.adapters.cuda.ptx.conversion import ACCESS, loaded, narrow, storable
 from vyre.adapters.cuda.ptx.kernel import Assumption
 from vyre.adapters.cuda.ptx.memory_layout import ALIGNMENT
-from vyre.adapters.cuda.ptx.narrowing import narrow
 from vyre.adapters.cuda.ptx.operands import Address, Operand, Register, Symbol, Word, hexadecimal
 from vyre.adapters.cuda.ptx.values import Value, copy_of, immediate, in_register, literal
 from vyre.adapters.cuda.ptx.writer import CLASS_OF, MOVE

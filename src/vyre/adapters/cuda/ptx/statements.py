@@ -6,7 +6,7 @@ Control flow is laid out in program order: a loop has one entry, at its head, an
 from __future__ import annotations
 
 from vyre.adapters.cuda.decisions.ptxas_hazard_table import Fence
-from vyre.adapters.cuda.ptx import async_copies, barriers, counting, memory, switches
+from vyre.adapters.cuda.ptx import async_copies, barriers, control, memory
 from vyre.adapters.cuda.ptx.context import Kernel
 from vyre.adapters.cuda.ptx.expressions import atomic, evaluate
 from vyre.adapters.cuda.ptx.operands import Address
@@ -134,7 +134,7 @@ def _switch(k: Kernel, stmt: ir.Switch) -> None:
         return
     k.w.mark((stmt.loc,))
     uniform = ".uni" if k.facts.branches_together(stmt) else ""
-    switches.write(k, selector, arms, stmt.default, uniform, write_body)
+    control.write_switch(k, selector, arms, stmt.default, uniform, write_body)
 
 
 def _loop(k: Kernel, stmt: ir.Loop) -> None:
@@ -144,12 +144,12 @@ def _loop(k: Kernel, stmt: ir.Loop) -> None:
     iteration.
     """
     start, stop, step = (_kept(k, evaluate(k, bound)) for bound in (stmt.start, stmt.stop, stmt.step))
-    if not stmt.body or counting.runs_never(start, stop, step):
+    if not stmt.body or control.runs_never(start, stop, step):
         return
     w = k.w
     again, advance, end = w.label(), w.label(), w.label()
     bra = "bra.uni" if k.facts.branches_together(stmt) else "bra"
-    bounds = counting.begin(w, start, stop, step)
+    bounds = control.loop_bounds(w, start, stop, step)
     for never in bounds.never():
         w.line(f"@{never} {bra} {end};")
     dtype = start.dtype

@@ -85,7 +85,7 @@ def ifs(nodes: int) -> Program:
     """Small conditions side by side, about which lanes disagree."""
     b = _events("ifs")
     for i in range(nodes // 7):
-        b.open_if(_binary(BinaryOp.LT, _LANE, _number(i % LANES)))
+        b.if_(_binary(BinaryOp.LT, _LANE, _number(i % LANES)))
         b.store("y", _LANE, _number(i))
         b.close()
     return b.build(check=False)
@@ -96,7 +96,7 @@ def choices(nodes: int) -> Program:
     b = _events("choices")
     b.let("a", _LANE)
     for i in range((nodes - 5) // 11):
-        b.open_if(_binary(BinaryOp.LT, Var("a"), _number(i)))
+        b.if_(_binary(BinaryOp.LT, Var("a"), _number(i)))
         b.assign("a", _add(Var("a"), _number(3)))
         b.else_()
         b.assign("a", _number(i & 31))
@@ -109,7 +109,7 @@ def guards(nodes: int) -> Program:
     """Conditions that end lanes."""
     b = _events("guards")
     for i in range((nodes - 4) // 6):
-        b.open_if(_binary(BinaryOp.EQ, Load("x", _LANE), _number(i + 1000)))
+        b.if_(_binary(BinaryOp.EQ, Load("x", _LANE), _number(i + 1000)))
         b.return_()
         b.close()
     b.store("y", _LANE, _LANE)
@@ -131,7 +131,7 @@ def loops(nodes: int) -> Program:
     b = _events("loops")
     b.let("a", _LANE)
     for i in range((nodes - 5) // 8):
-        b.open_loop(f"k{i}", _number(0), _number(2), _number(1))
+        b.for_(f"k{i}", _number(0), _number(2), _number(1))
         b.assign("a", _add(Var("a"), Var(f"k{i}")))
         b.close()
     b.store("y", _LANE, Var("a"))
@@ -144,8 +144,8 @@ def nested(nodes: int) -> Program:
     b.let("a", _LANE)
     for _ in range(max(1, (nodes - 5) // 360)):
         for level in range(30):
-            b.open_loop(f"k{level}", _number(0), _number(1), _number(1))
-            b.open_if(_binary(BinaryOp.LE, Var(f"k{level}"), _number(level)))
+            b.for_(f"k{level}", _number(0), _number(1), _number(1))
+            b.if_(_binary(BinaryOp.LE, Var(f"k{level}"), _number(level)))
             b.assign("a", _add(Var("a"), _number(level)))
         for _ in range(60):
             b.close()
@@ -160,7 +160,7 @@ def scopes(nodes: int) -> Program:
     for i in range(half // 3):
         b.let(f"v{i}", _binary(BinaryOp.BIT_OR, _LANE, _number(i)) if i % 2 else _LANE)
     for i in range(half // 9):
-        b.open_if(_binary(BinaryOp.LT, _LANE, _number(i % LANES)))
+        b.if_(_binary(BinaryOp.LT, _LANE, _number(i % LANES)))
         b.let("t", Var(f"v{i}"))
         b.store("y", _LANE, Var("t"))
         b.close()
@@ -211,7 +211,7 @@ def atomics(nodes: int) -> Program:
         name = names[i % len(names)]
         b.let(f"o{i}", Atomic(AtomicOp.ADD, name, _number(i & 31), None, _number(1), Ordering.RELAXED))
         b.barrier()
-        b.open_if(_binary(BinaryOp.LT, _LANE, _number(32)))
+        b.if_(_binary(BinaryOp.LT, _LANE, _number(32)))
         b.store("y", _LANE, Load(name, _number(i & 31)))
         b.close()
         b.barrier()
@@ -228,7 +228,7 @@ def tiles(nodes: int) -> Program:
         name = names[i % len(names)]
         b.store(name, LaunchId(IdKind.LOCAL, 0), _add(_LANE, _number(i)))
         b.barrier()
-        b.open_block()
+        b.block()
         b.store("y", _LANE, Load(name, _number(i % LANES)))
         b.close()
         b.barrier()
@@ -240,8 +240,8 @@ def transfers(nodes: int) -> Program:
     b = _events("transfers")
     b.buffer("t", _U32, Access.WORKGROUP, LANES)
     for i in range(nodes // 12):
-        b.async_load("x", "t", _number(0), _number(16), f"c{i}")
-        b.open_if(_binary(BinaryOp.LT, _LANE, _number(i % LANES)))
+        b.async_load("x", "t", offset=_number(0), size=_number(16), tag=f"c{i}")
+        b.if_(_binary(BinaryOp.LT, _LANE, _number(i % LANES)))
         b.store("y", _LANE, _number(i))
         b.close()
         b.async_wait(f"c{i}")
@@ -254,13 +254,13 @@ def breaks(nodes: int) -> Program:
     count = (nodes - 10) // 17
     for i in range(count):
         b.let(f"v{i}", _number(0))
-    b.open_loop("k", _number(0), _number(2))
+    b.for_("k", _number(0), _number(2))
     for i in range(count):
         b.assign(f"v{i}", Var("k"))
-        b.open_if(_binary(BinaryOp.GT, Load("x", _LANE), _number(i + 1000)))
+        b.if_(_binary(BinaryOp.GT, Load("x", _LANE), _number(i + 1000)))
         b.break_()
         b.close()
-        b.open_if(_binary(BinaryOp.GT, Load("x", _LANE), _number(i + 1000)))
+        b.if_(_binary(BinaryOp.GT, Load("x", _LANE), _number(i + 1000)))
         b.continue_()
         b.close()
     b.close()
@@ -280,7 +280,7 @@ def counters(nodes: int) -> Program:
     for i in range(count):
         b.let(f"q{i}", Load(f"t{i}", _number(0)))
     for i in range((nodes - 7 * count - 1) // 7):
-        b.open_if(_binary(BinaryOp.LT, _LANE, _number(i % LANES)))
+        b.if_(_binary(BinaryOp.LT, _LANE, _number(i % LANES)))
         b.store("y", _LANE, _LANE)
         b.close()
     return b.build(check=False)
@@ -302,9 +302,9 @@ def pending(nodes: int) -> Program:
     b.buffer("t", _U32, Access.WORKGROUP, LANES)
     count = nodes // 11
     for i in range(count):
-        b.async_load("x", "t", _number(0), _number(16), f"c{i}")
+        b.async_load("x", "t", offset=_number(0), size=_number(16), tag=f"c{i}")
     for i in range(count):
-        b.open_if(_binary(BinaryOp.LT, _LANE, _number(i % LANES)))
+        b.if_(_binary(BinaryOp.LT, _LANE, _number(i % LANES)))
         b.store("y", _LANE, _LANE)
         b.close()
     for i in range(count):
@@ -317,7 +317,7 @@ def one_tag(nodes: int) -> Program:
     b = _events("one_tag")
     b.buffer("t", _U32, Access.WORKGROUP, LANES)
     for _ in range(nodes // 4):
-        b.async_load("x", "t", _number(0), _number(16), "c")
+        b.async_load("x", "t", offset=_number(0), size=_number(16), tag="c")
         b.async_wait("c")
     return b.build(check=False)
 

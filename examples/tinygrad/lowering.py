@@ -201,9 +201,9 @@ class Lowering:
                 self.set(u, [Cast(STORED[u.dtype], LaunchId(kind, int(u.arg[-1])))])
             case Ops.RANGE:
                 var = self.values[u] = Var(f"i{next(self.numbers)}")
-                self.builder.open_loop(var.name, literal(u.dtype, 0), self.values[u.src[0]], literal(u.dtype, 1))
+                self.builder.for_(var.name, literal(u.dtype, 0), self.values[u.src[0]], literal(u.dtype, 1))
             case Ops.IF:
-                self.builder.open_if(self.values[u.src[0]])
+                self.builder.if_(self.values[u.src[0]])
             case Ops.END | Ops.ENDIF | Ops.BARRIER:
                 self.builder.barrier() if u.op is Ops.BARRIER else self.builder.close()
             case Ops.AFTER | Ops.CAST if u.op is Ops.AFTER or isinstance(u.dtype, PtrDType):

@@ -196,7 +196,7 @@ class Structured:
             self.declare(inner)
         after = follow if inner is None else inner
         for test, jump in zip(tests, jumps, strict=False):
-            self.low.builder.open_if(test)
+            self.low.builder.if_(test)
             self.go(jump, after)
             self.low.builder.else_()
         self.go(jumps[-1], after)

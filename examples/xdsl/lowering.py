@@ -252,7 +252,7 @@ class Lowering:
 
     def open_endless_loop(self) -> None:
         """Opens a loop that only a break ends; vyre's run 2^32 - 1 times at most."""
-        self.builder.open_loop(f"i{next(self.numbers)}", u32(0), u32(0xFFFF_FFFF), loc=place_of(self.at))
+        self.builder.for_(f"i{next(self.numbers)}", u32(0), u32(0xFFFF_FFFF), loc=place_of(self.at))
 
     def lower(self, op: Operation) -> None:
         """Lowers one operation."""
@@ -290,14 +290,14 @@ class Lowering:
     def lower_scf_for(self, op: Operation) -> None:
         bounds, carried = self.of(op.operands[:3]), [self.named(each) for each in self.of(op.operands[3:])]
         var = Var(f"i{next(self.numbers)}")
-        self.builder.open_loop(var.name, *bounds, loc=place_of(op))
+        self.builder.for_(var.name, *bounds, loc=place_of(op))
         self.body(op, 0, [var, *carried], carried)
         self.builder.close()
         self.values.update(zip(op.results, carried, strict=True))
 
     def lower_scf_if(self, op: Operation) -> None:
         results = self.variables(op)
-        self.builder.open_if(self.values[op.operands[0]], loc=place_of(op))
+        self.builder.if_(self.values[op.operands[0]], loc=place_of(op))
         self.body(op, 0, [], results)
         if op.regions[1].blocks:
             self.builder.else_()
@@ -308,7 +308,7 @@ class Lowering:
     def lower_scf_index_switch(self, op: Operation) -> None:
         results, cases = self.variables(op), integers(op, "cases")
         for case, region in zip(cases, op.regions[1:], strict=True):
-            self.builder.open_if(Binary(B.EQ, self.values[op.operands[0]], index(case)), loc=place_of(op))
+            self.builder.if_(Binary(B.EQ, self.values[op.operands[0]], index(case)), loc=place_of(op))
             self.assign(results, self.region(op, region))
             self.builder.else_()
         self.body(op, 0, [], results)
@@ -321,7 +321,7 @@ class Lowering:
         self.open_endless_loop()
         condition, *passed = self.given(op, op.regions[0], carried)
         self.assign(results, passed)
-        self.builder.open_if(Unary(UnaryOp.LOGICAL_NOT, condition))
+        self.builder.if_(Unary(UnaryOp.LOGICAL_NOT, condition))
         self.builder.break_()
         self.builder.close()
         self.body(op, 1, results, carried)
@@ -336,7 +336,7 @@ class Lowering:
         totals = [self.named(each) for each in values[3 * axes :]]
         for axis, argument in enumerate(block.args):
             self.values[argument] = Var(f"i{next(self.numbers)}")
-            self.builder.open_loop(self.values[argument].name, *values[axis : 3 * axes : axes], loc=place_of(op))
+            self.builder.for_(self.values[argument].name, *values[axis : 3 * axes : axes], loc=place_of(op))
         ending = self.block(block)
         parts = self.of(ending.operands)
         combined = [
@@ -392,7 +392,7 @@ class Lowering:
         self.builder.store(memory, self.lane(), self.values[op.operands[0]], loc=place_of(op))
         self.builder.barrier(loc=place_of(op))
         total, var = self.named(Load(memory, u32(0))), Var(f"i{next(self.numbers)}")
-        self.builder.open_loop(var.name, u32(1), u32(self.lanes()))
+        self.builder.for_(var.name, u32(1), u32(self.lanes()))
         self.assign([total], [self.combined(op, type_, total, self.named(Load(memory, var)))])
         self.builder.close()
         self.builder.barrier()
@@ -518,7 +518,7 @@ class Lowering:
         source, target = self.of(op.operands)
         variables = [Var(f"i{next(self.numbers)}") for _ in source.sizes]
         for var, size in zip(variables, source.sizes, strict=True):
-            self.builder.open_loop(var.name, ZERO, size, ONE, loc=place_of(op))
+            self.builder.for_(var.name, ZERO, size, ONE, loc=place_of(op))
         value = Load(source.buffer, self.address(source, variables))
         self.builder.store(target.buffer, self.address(target, variables), value, loc=place_of(op))
         for _ in variables:

@@ -22,7 +22,8 @@ class KernelSource(NamedTuple):
     """The input of an emission.
 
     ``sized`` is the program with the workgroup that it is launched with.  ``literals`` has a value for every constant;
-    ``spec`` holds the same values for keys, and ``constants`` are its canonical bytes.
+    ``spec`` holds the same values for keys, and ``constants`` are its canonical bytes.  ``locations``: those of
+    the nodes, where reports of races name them; they tell apart what is kept in memory.
     """
 
     program: Program
@@ -30,6 +31,7 @@ class KernelSource(NamedTuple):
     spec: SpecMap
     literals: Mapping[str, Literal]
     constants: bytes
+    locations: str = ""
 
     @classmethod
     def of(

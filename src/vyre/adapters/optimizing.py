@@ -95,10 +95,21 @@ def optimized(
 
 
 def prepared(
-    source: KernelSource, passes: str, steps: Steps | None = None, device_passes: DevicePassesOf | None = None
+    source: KernelSource,
+    passes: str,
+    steps: Steps | None = None,
+    device_passes: DevicePassesOf | None = None,
+    *,
+    counting: bool = False,
 ) -> Program:
-    """Returns the program that code is made of: as it is written for no passes, else optimized, timed by ``steps``."""
+    """Returns the program that code is made of: as it is written for no passes, else optimized, timed by ``steps``.
+
+    What may end a lane has sites in it; ``counting``: also loops, because their rounds are counted.
+    """
+    from vyre.domain.sites import with_sites  # on use: a process that finds stored code emits none
+
+    program = with_sites(source.sized, source.program, loops=counting)
     if not passes:
-        return source.sized
+        return program
     with steps.step("optimize") if steps is not None else nullcontext():
-        return optimized(source.sized, source.literals, passes, device_passes).program
+        return optimized(program, source.literals, passes, device_passes).program

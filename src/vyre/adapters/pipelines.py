@@ -44,7 +44,8 @@ class Compilation(NamedTuple):
 class PipelineKey(NamedTuple):
     """The key of a pipeline.
 
-    ``interface``: names of buffers, which distinguish programs of one digest.  ``settings``: the other fields of the
+    ``interface``: names of buffers, which distinguish programs of one digest, and the locations that reports of races
+    name.  ``settings``: the other fields of the
     config, in the order of ``_SETTINGS``.  A tuple of plain values is hashed without a call of Python.
     """
 
@@ -59,6 +60,10 @@ class PipelineKey(NamedTuple):
         counts = tuple(sorted(config.output_counts.items())) if config.output_counts else ()
         # Names of buffers and spec constants are interface: programs that differ in them are kept apart.
         names = tuple([buffer.name for buffer in program.abi_buffers])
+        if config.race_check:  # the reports of races name locations, which are in no digest
+            from vyre.domain.ir.location_table import table_of  # on use
+
+            names = (*names, str(table_of(program)))
         return cls(program_digest(program), names, _settings_of(config), counts)
 
     def __str__(self) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vyre.app.calibration.review import CostReview
     from vyre.app.residency import ResidentBudget
     from vyre.domain.errors import VyreError
+    from vyre.domain.ir.program import Program
     from vyre.policies.journal import DecisionSink
 
 LEAST_SWEPT: Final = 64
@@ -143,8 +144,14 @@ class BackendLease(Unique):
         if self.is_inherited:
             raise used_in_a_fork(f"backend `{self.backend.id}`", self._opened_in, os.getpid())
 
-    def failed(self, error: VyreError, what: str) -> None:
-        """Tells telemetry that work failed, and notes on the error whose it was: ``what`` is ``program=saxpy``."""
+    def failed(self, error: VyreError, what: str, *programs: Program) -> None:
+        """Tells telemetry that work failed, and notes on the error whose it was: ``what`` is ``program=saxpy``, and
+        ``programs`` are those that ran, which have the location of what failed.
+        """
+        if programs:
+            from vyre.domain.sites import locate  # only for errors
+
+            locate(error, programs)
         self.told(error, what)
         error.add_note(f"backend={self.backend.id} {what}")
 

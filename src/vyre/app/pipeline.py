@@ -427,7 +427,9 @@ class Pipeline(Unique):
             named = zip(self._inputs.names, views, strict=True)
             values = {name: int.from_bytes(view, "little") for name, view in named if name in sizes}
             error.place(sizes_of_axes(self.program, values))
-        self._lease.failed(error, f"program={self.program.name or 'unnamed'} label={self.config.label or '-'}")
+        self._lease.failed(
+            error, f"program={self.program.name or 'unnamed'} label={self.config.label or '-'}", self.program
+        )
         if isinstance(error, StepBudgetExceeded):
             from vyre.domain.analysis.waiting_loops import waiting_loops  # imported on use
 

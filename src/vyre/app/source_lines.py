@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from functools import lru_cache
-from pathlib import Path
 from typing import Final
 
+from vyre.domain.excerpts import kept_lines
 from vyre.domain.printable import one_line
 
 _COMMENT: Final = re.compile(r"(\s*(?:;|#|//) )(.+?):(\d+)(?::\d+)?$")
-_MOST_BYTES: Final = 4 << 20
 
 
 def with_source_lines(text: str) -> str:
@@ -26,19 +23,8 @@ def _with_line(line: str) -> str:
     comment = _COMMENT.match(line)
     if comment is None:
         return line
-    lines, number = _lines(comment[2]), int(comment[3])
+    lines, number = kept_lines(comment[2], {}), int(comment[3])
     if not 1 <= number <= len(lines):
         return line
     source = one_line(lines[number - 1].strip())
     return f"{line}  {source}" if source else line
-
-
-@lru_cache(maxsize=16)
-def _lines(name: str) -> Sequence[str]:
-    path = Path(name)
-    try:
-        if not path.is_file() or path.stat().st_size > _MOST_BYTES:
-            return ()
-        return path.read_text("utf-8").splitlines()
-    except (OSError, ValueError):  # ValueError: a name with a zero byte, or text that is no UTF-8
-        return ()

@@ -10,6 +10,8 @@ from vyre.domain.lazy_names import place_functions
 
 place_functions(
     {
+        "python_place": "vyre.domain.ir.caller.python_place",
+        "explained_error": "vyre.domain.ir.foreign_calls.explain",
         "Definition.digest": "vyre.domain.identity.definition_digest",
         "DispatchTiming._repr_html_": "vyre.domain.html.times.timing_view",
         "LaunchCosts._repr_html_": "vyre.domain.html.times.costs_view",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import field
 from typing import Any, Final
 
 from vyre.domain.errors import MalformedJson
+from vyre.domain.excerpts import excerpt, in_a_frame
 from vyre.domain.frozen import frozen
 from vyre.domain.identity_enum import IdentityEnum
-from vyre.domain.printable import indented, one_line, printable
+from vyre.domain.printable import indented, one_line
 from vyre.domain.source_location import SourceLocation
 
 
@@ -57,8 +57,8 @@ class Diagnostic:
         return self.render()
 
     def render(self, source: str | None = None) -> str:
-        """Returns text for people; ``source`` is the text of the file to which ``loc`` refers, and underlines the
-        position.
+        """Returns text for people, with the position underlined in its line; ``source`` is the text of the file to
+        which ``loc`` refers, None: the line is the one that ``loc`` or the file has.
 
         Characters that are not printable are escaped, because messages contain names and lines of other people's
         programs.
@@ -68,10 +68,8 @@ class Diagnostic:
             lines.append(f"  --> {one_line(str(self.location))}")
         if self.loc is not None:
             lines.append(f"  --> {one_line(str(self.loc))}")
-            if self.excerpt:
-                lines += _in_a_frame(self.loc.line, *self.excerpt.split("\n"))
-            elif source is not None:
-                lines += _excerpt(self.loc, source)
+            if text := self.excerpt or excerpt(self.loc, source):
+                lines += in_a_frame(self.loc.line, text)
         if self.fix:
             lines.append(f"  = help: {indented(self.fix)}")
         if self.doc_url:
@@ -160,37 +158,3 @@ def _object(value: object, path: str, members: dict[str, type], required: tuple[
         if key not in value:
             raise MalformedJson(f"member {key!r} is missing", path=path)
     return value
-
-
-_TOKEN: Final = re.compile(r"\w+|\S")
-_BEFORE: Final = 160
-_AFTER: Final = 240
-"""The numbers of characters of a line that are shown before and from the position of a diagnostic."""
-
-
-def _excerpt(loc: SourceLocation, source: str) -> list[str]:
-    """Returns the line, and below it a mark under the token at the column, or under the whole line."""
-    lines = source.split("\n")
-    if not 1 <= loc.line <= len(lines):
-        return []
-    text = lines[loc.line - 1].rstrip()
-    first, last = len(text) - len(text.lstrip()), len(text)
-    if loc.column is not None and 1 <= loc.column <= len(text):
-        first = loc.column - 1
-        token = _TOKEN.match(text, first)
-        last = token.end() if token else first + 1
-    # Of a long line, only the surroundings of the position are shown.
-    start, end = max(0, first - _BEFORE), first + _AFTER
-    last = min(last, first + _AFTER)
-    before, marked, after = (printable(text[a:b]) for a, b in ((start, first), (first, last), (last, end)))
-    shown = f"{'...' * (start > 0)}{before}"
-    # Tabs stay tabs, so that the mark lines up however wide a terminal shows them.
-    indent = "".join("\t" if char == "\t" else " " for char in shown)
-    whole = f"{shown}{marked}{after}{'...' * (end < len(text))}"
-    return _in_a_frame(loc.line, whole, f"{indent}{'^' * max(len(marked), 1)}")
-
-
-def _in_a_frame(number: int, line: str, mark: str) -> list[str]:
-    """Returns a line with its number, and the mark below it."""
-    gutter = " " * len(str(number))
-    return [f" {gutter} |", f" {number} | {printable(line)}", f" {gutter} | {mark}"]

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
+from vyre.domain.lazy_names import FunctionAbove
 from vyre.domain.printable import shown
 from vyre.domain.races import races_text
 
@@ -254,29 +255,59 @@ class InvalidInput(BackendError):
     default_fix = "pass one C-contiguous buffer of the declared element type per input, in binding order."
 
 
-class TrapError(BackendError):
+def _line_of(loc: SourceLocation | None) -> str:
+    """Returns the line at a location with the position underlined, behind a line break; nothing where it is unknown."""
+    from vyre.domain.excerpts import indented_excerpt  # only for errors
+
+    line = indented_excerpt(loc)
+    return f"\n{line}" if line else ""
+
+
+class _LaneError(BackendError):
+    """A lane ended a run at a statement of the program.
+
+    ``loc`` is the location of that statement in the user's source; None where it has none, or where the backend does
+    not know the statement.  ``site`` is the statement as compiled code names it.
+    """
+
+    def __init__(self, message: str, site: str | None = None) -> None:
+        self.loc: SourceLocation | None = None
+        self.site: str | None = site
+        super().__init__(message)
+
+    def place(self, loc: SourceLocation) -> None:
+        """Sets ``loc``; the message then names it, and shows its line where that is known."""
+        self.loc = loc
+        self.message = f"{loc}: {self.message}"
+        self.args = (f"{loc}: {self.args[0]}{_line_of(loc)}",)
+
+
+class TrapError(_LaneError):
     """A lane executed ``Trap``; among those that did, the named lane has the lowest linear global id."""
 
     code = ErrorCode.TRAP
     default_fix = "read the tag and address: the program itself asked to stop here."
+    MARK: ClassVar[str] = "\0site:"
+    """Stands between tag and site in what compiled code knows of a trap."""
 
     def __init__(self, *, tag: str, address: int, global_id: tuple[int, int, int]) -> None:
+        tag, _, site = tag.rpartition(self.MARK) if self.MARK in tag else (tag, "", "")
         self.tag: str = tag
         self.address: int = address
         self.global_id: tuple[int, int, int] = global_id
-        super().__init__(f"trap `{tag}` at address {address} by the lane with global id {global_id}")
+        super().__init__(f"trap `{tag}` at address {address} by the lane with global id {global_id}", site or None)
 
 
-class StepBudgetExceeded(BackendError):
+class StepBudgetExceeded(_LaneError):
     """A lane took more loop back-edges than ``DispatchConfig.step_budget`` allows."""
 
     code = ErrorCode.STEP_BUDGET_EXCEEDED
     default_fix = "raise DispatchConfig.step_budget, or make the loop end."
 
-    def __init__(self, *, budget: int, global_id: tuple[int, int, int]) -> None:
+    def __init__(self, *, budget: int, global_id: tuple[int, int, int], site: str | None = None) -> None:
         self.budget: int = budget
         self.global_id: tuple[int, int, int] = global_id
-        super().__init__(f"the lane with global id {global_id} exceeded its budget of {budget} loop steps")
+        super().__init__(f"the lane with global id {global_id} exceeded its budget of {budget} loop steps", site)
 
 
 class DataRaceError(BackendError):
@@ -293,6 +324,9 @@ class DataRaceError(BackendError):
         self.races: tuple[DataRace, ...] = races
         self.notes: tuple[DataRace, ...] = notes
         super().__init__(f"data race: {races_text(races)}", fix=races[0].remedy if races else None)
+        for loc in dict.fromkeys((races[0].first.loc, races[0].second.loc)) if races else ():
+            if line := _line_of(loc):
+                self.args = (f"{self.args[0]}\n  --> {loc}{line}",)
 
     def place(self, sizes: Mapping[str, tuple[int, ...]]) -> None:
         """Names elements by their index along each axis; ``sizes`` are those of the axes after the first, by buffer."""
@@ -344,25 +378,41 @@ class LocatedError(VyreError):
         super().__init__(f"{loc}: {message}" if loc is not None else message, fix=fix)
 
 
+_python_place: Final[FunctionAbove[[SourceLocation | None], SourceLocation | None]] = FunctionAbove("python_place")
+"""Returns the line of Python for the location of an error."""
+
+
 class BuildError(LocatedError):
-    """The builder was used wrongly; the message names the user's line."""
+    """The builder was used wrongly; the message names the user's line.
+
+    ``loc`` is the line of the program that is built: the one that a compiler gave, or else that of the Python code.
+    ``python_loc`` is the line of the Python code in both cases.  ``excerpt`` is the line of the source with what is
+    meant underlined, for kernels in plain Python and for the locations of a compiler.
+    """
 
     code = ErrorCode.BUILD_ERROR
     default_fix = "see the builder's documentation."
 
+    def __init__(
+        self,
+        message: str,
+        *,
+        fix: str | None = None,
+        loc: SourceLocation | None = None,
+        excerpt: str = "",
+        python_loc: SourceLocation | None = None,
+    ) -> None:
+        self.python_loc: SourceLocation | None = python_loc or _python_place(loc)
+        self.excerpt: str = excerpt or _line_of(loc).removeprefix("\n")
+        super().__init__(message, fix=fix, loc=loc)
+        if self.excerpt:
+            self.args: tuple[Any, ...] = (f"{self.args[0]}\n{self.excerpt}",)
+
 
 class KernelSourceError(BuildError):
-    """A function cannot become a kernel; ``excerpt`` is the line of the source with what is meant underlined."""
+    """A function cannot become a kernel."""
 
     default_fix = "see the documentation of kernels in Python."
-
-    def __init__(
-        self, message: str, *, fix: str | None = None, loc: SourceLocation | None = None, excerpt: str = ""
-    ) -> None:
-        self.excerpt: str = excerpt
-        super().__init__(message, fix=fix, loc=loc)
-        if excerpt:
-            self.args: tuple[Any, ...] = (f"{self.args[0]}\n{excerpt}",)
 
 
 class UnknownAttribute(BuildError, AttributeError):

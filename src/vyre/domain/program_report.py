@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from vyre.domain.errors import BackendError, ErrorCode
+from vyre.domain.excerpts import indented_excerpt
 from vyre.domain.frozen import frozen
 from vyre.domain.lazy_names import FunctionAbove
 
@@ -48,7 +49,7 @@ class Report:
         where = "" if first.loc is None else f"{first.loc}: "
         others = "" if not more else f" (and {more} more error{'s' if more > 1 else ''})"
         message = f"{where}[{first.code}] {first.message}{others}"
-        return InvalidProgram(message, fix=first.fix, report=self, excerpt=excerpt)
+        return InvalidProgram(message, fix=first.fix, report=self, excerpt=excerpt or indented_excerpt(first.loc))
 
     def _repr_html_(self) -> str:
         """Returns a piece of HTML for notebooks."""
@@ -84,7 +85,7 @@ _view: Final[FunctionAbove[[Report], str]] = FunctionAbove("Report._repr_html_")
 class InvalidProgram(BackendError):
     """The program breaks a rule; ``report`` holds every diagnostic when validation found it.
 
-    ``excerpt`` is the line of a kernel in plain Python with what is meant underlined, where there is one.
+    ``excerpt`` is the line of the source with what is meant underlined, where it is known.
     """
 
     code = ErrorCode.INVALID_PROGRAM

@@ -16,7 +16,7 @@ from vyre.domain.diagnostics import Diagnostic, Severity
 from vyre.domain.errors import InvalidField
 from vyre.domain.nesting import is_toml_nested_beyond
 from vyre.domain.printable import shown
-from vyre.domain.source_location import SourceLocation
+from vyre.domain.source_location import UNSHOWN, SourceLocation
 from vyre.domain.strict_json import MAX_DEPTH
 
 MAX_SIGNATURE_BYTES: Final = 1 << 18
@@ -52,7 +52,7 @@ class SignatureReading(NamedTuple):
 
 def signature_finding(code: str, message: str, fix: str, source: str, line: int = 1) -> Diagnostic:
     """Returns a diagnostic about a file of device signatures."""
-    return Diagnostic(Severity.ERROR, code, message, fix, SourceLocation(source, line))
+    return Diagnostic(Severity.ERROR, code, message, fix, SourceLocation(source, line, None, UNSHOWN))
 
 
 def read_signatures(data: bytes, source: str) -> SignatureReading:

@@ -170,13 +170,13 @@ CASES: list[tuple[Callable[[Kernel], object], str]] = [
     (lambda k: f64(10**400), "overflows f64"),
     (lambda k: k.n + True, "True is a bool where u32 is expected"),
     (lambda k: (k.n > 1) & 1, "1 is no bool"),
-    (lambda k: k.n + "one", "neither a value nor a number"),  # type: ignore[operator]
+    (lambda k: k.n + "one", "neither a value nor a number"),  # type: ignore[arg-type]
     (lambda k: k.n + np.float32(1), "1.0 is no integer"),
     (lambda k: np.float32(1) * k.n, "1.0 is no integer"),
     (lambda k: k.n + np.uint64(1 << 32), "4294967296 does not fit u32"),
-    (lambda k: k.n + np.ones(2), "(ndarray) is neither a value nor a number"),  # type: ignore[operator]
+    (lambda k: k.n + np.ones(2), "(ndarray) is neither a value nor a number"),  # type: ignore[arg-type]
     (lambda k: k.n == None, "neither a value nor a number"),  # noqa: E711
-    (lambda k: k.n + k.x, "a buffer is used where one element is needed"),  # type: ignore[operator]
+    (lambda k: k.n + k.x, "a buffer is used where one element is needed"),  # type: ignore[arg-type]
     (lambda k: bool(k.n > 1), "Python cannot test a bool value"),
     (lambda k: k.n > 1 and k.n < 5, "write & | ~ between comparisons in brackets"),
     (lambda k: not k.n, "Python cannot test a u32 value"),

@@ -77,7 +77,7 @@ def saxpy_events() -> Program:
     b.buffer("y", F32, Access.READ_WRITE, 1000)
     i = Var("i")
     b.let("i", GLOBAL)
-    b.open_if(fused(BinaryOp.LT, i, BufferLength("y")))
+    b.if_(fused(BinaryOp.LT, i, BufferLength("y")))
     b.store("y", i, Fma(Load("a", word(0)), Load("x", i), Load("y", i)))
     b.close()
     return b.build()
@@ -88,9 +88,9 @@ def histogram_events() -> Program:
     b.buffer("words", U32, count=300)
     b.buffer("hist", U32, Access.READ_WRITE, 256)
     b.let("i", GLOBAL)
-    b.open_if(fused(BinaryOp.LT, Var("i"), BufferLength("words")))
+    b.if_(fused(BinaryOp.LT, Var("i"), BufferLength("words")))
     b.let("word", Load("words", Var("i")))
-    b.open_loop("b", word(0), word(4))
+    b.for_("b", word(0), word(4))
     shifted = fused(BinaryOp.SHR, Var("word"), fused(BinaryOp.MUL, Var("b"), word(8)))
     b.let("byte", fused(BinaryOp.BIT_AND, shifted, word(255)))
     b.let("old", Atomic(AtomicOp.ADD, "hist", Var("byte"), None, word(1)))
@@ -109,9 +109,9 @@ def scan_events() -> Program:
     b.let("lane", LaunchId(IdKind.LOCAL, 0))
     b.store("a", lane, Load("data", lane))
     b.barrier()
-    b.open_loop("k", word(0), word(8))
+    b.for_("k", word(0), word(8))
     b.let("d", fused(BinaryOp.SHL, word(1), Var("k")))
-    b.open_if(fused(BinaryOp.GE, lane, d))
+    b.if_(fused(BinaryOp.GE, lane, d))
     b.store("b", lane, fused(BinaryOp.ADD, Load("a", lane), Load("a", fused(BinaryOp.SUB, lane, d))))
     b.else_()
     b.store("b", lane, Load("a", lane))
@@ -128,7 +128,7 @@ def async_copy_events() -> Program:
     b = EventBuilder("async_copy", workgroup=1)
     b.buffer("src", U32, count=8)
     b.buffer("dst", U32, Access.READ_WRITE, 4, is_output=True)
-    b.async_load("src", "dst", word(8), word(16), "copy")
+    b.async_load("src", "dst", offset=word(8), size=word(16), tag="copy")
     b.store("dst", word(0), word(0xDEADBEEF))
     b.async_wait("copy")
     b.store("dst", word(3), word(7))
@@ -172,13 +172,13 @@ def test_parameters_orderings_and_ends_of_lanes_are_those_of_the_calls() -> None
     b.buffer("y", U32, Access.READ_WRITE)
     parameter, count = Load("k", word(0)), Var("k_1")
     b.barrier(Ordering.GRID_SYNC)
-    b.open_region("part")
-    b.open_block()
-    b.open_loop("k_1", word(0), word(9), word(3))
-    b.open_if(fused(BinaryOp.EQ, count, parameter))
+    b.region("part")
+    b.block()
+    b.for_("k_1", word(0), word(9), word(3))
+    b.if_(fused(BinaryOp.EQ, count, parameter))
     b.break_()
     b.close()
-    b.open_if(fused(BinaryOp.GT, count, word(5)))
+    b.if_(fused(BinaryOp.GT, count, word(5)))
     b.continue_()
     b.close()
     b.let("n", word(1))
@@ -186,10 +186,10 @@ def test_parameters_orderings_and_ends_of_lanes_are_those_of_the_calls() -> None
     b.store("y", word(0), Var("n"))
     for _ in range(3):
         b.close()
-    b.open_if(fused(BinaryOp.EQ, parameter, word(3)))
+    b.if_(fused(BinaryOp.EQ, parameter, word(3)))
     b.trap(parameter, "three")
     b.close()
-    b.open_if(fused(BinaryOp.EQ, parameter, word(4)))
+    b.if_(fused(BinaryOp.EQ, parameter, word(4)))
     b.return_()
     b.close()
     program = b.build()
@@ -225,10 +225,10 @@ def test_chains_switches_and_private_memory_are_those_of_the_calls() -> None:
     b.buffer("stack", I32, Access.PRIVATE, 16)
     lane, read = Var("i"), Load("x", Var("i"))
     b.let("i", GLOBAL)
-    b.open_loop("k", signed(10), signed(-1), signed(-3))
+    b.for_("k", signed(10), signed(-1), signed(-3))
     b.store("stack", Var("k"), read)
     b.close()
-    b.open_if(fused(BinaryOp.GT, read, signed(5)))
+    b.if_(fused(BinaryOp.GT, read, signed(5)))
     b.store("y", lane, signed(1))
     b.elif_(fused(BinaryOp.GT, read, signed(3)))
     b.store("y", lane, signed(2))
@@ -236,13 +236,13 @@ def test_chains_switches_and_private_memory_are_those_of_the_calls() -> None:
     b.else_()
     b.store("y", lane, signed(3))
     b.close()
-    b.open_switch(read)
+    b.switch(read)
     b.case(signed(1), signed(-2))
     b.store("y", lane, Load("stack", word(1)))
     b.case(signed(7))
     b.return_()
     b.default()
-    b.open_if(fused(BinaryOp.GT, read, signed(5)))
+    b.if_(fused(BinaryOp.GT, read, signed(5)))
     b.store("y", lane, signed(4))
     b.close()
     b.close()
@@ -257,7 +257,7 @@ def test_a_switch_becomes_the_statement_that_close_returns() -> None:
     b = EventBuilder(workgroup=1)
     for arms in range(3):
         for has_default in (False, True):
-            b.open_switch(GLOBAL, loc=at)
+            b.switch(GLOBAL, loc=at)
             assert b.depth == 1
             for label in range(arms):
                 b.case(word(label), loc=arm)
@@ -277,7 +277,7 @@ def test_a_switch_becomes_the_statement_that_close_returns() -> None:
 
 def test_the_links_of_a_chain_know_their_positions() -> None:
     b = EventBuilder(workgroup=1)
-    b.open_if(YES, loc=SourceLocation("k.src", 1))
+    b.if_(YES, loc=SourceLocation("k.src", 1))
     b.elif_(YES, loc=SourceLocation("k.src", 2))
     b.elif_(YES)
     chain = b.close()
@@ -288,12 +288,12 @@ def test_the_links_of_a_chain_know_their_positions() -> None:
 def test_a_body_becomes_the_statement_that_close_returns() -> None:
     at = SourceLocation("k.src", 7)
     b = EventBuilder(workgroup=1, loc=at)
-    b.open_block(loc=at)
-    b.open_region("part", "k.src", loc=at)
-    b.open_if(YES, loc=at)
+    b.block(loc=at)
+    b.region("part", "k.src", loc=at)
+    b.if_(YES, loc=at)
     b.return_(loc=at)
     b.else_()
-    b.open_loop("k", word(0), word(2), loc=at)
+    b.for_("k", word(0), word(2), loc=at)
     b.break_(loc=at)
     assert b.depth == 4
     loop = b.close()
@@ -312,7 +312,7 @@ def test_a_body_becomes_the_statement_that_close_returns() -> None:
 def test_finished_statements_are_appended_as_they_are() -> None:
     b = EventBuilder(workgroup=1)
     stmt = Block((Let("n", word(1)), Continue(), Barrier()))
-    b.open_loop("k", word(0), word(1))
+    b.for_("k", word(0), word(1))
     b.append(stmt)
     loop = b.close()
     assert isinstance(loop, Loop)
@@ -333,18 +333,18 @@ def test_binding_numbers_ascend_from_those_that_were_declared() -> None:
 
 
 def in_loop(b: EventBuilder) -> EventBuilder:
-    b.open_loop("k", word(0), word(2), loc=SourceLocation("k.src", 3))
+    b.for_("k", word(0), word(2), loc=SourceLocation("k.src", 3))
     return b
 
 
 def in_else(b: EventBuilder) -> EventBuilder:
-    b.open_if(YES)
+    b.if_(YES)
     b.else_()
     return b
 
 
 def in_switch(b: EventBuilder) -> EventBuilder:
-    b.open_switch(GLOBAL, loc=SourceLocation("k.src", 5))
+    b.switch(GLOBAL, loc=SourceLocation("k.src", 5))
     return b
 
 
@@ -376,7 +376,7 @@ MISUSE: Final[dict[str, tuple[Callable[[Any], object], str]]] = {
     "else-if after else": (lambda b: in_else(b).elif_(YES), r"elif_\(\) has no `if`: the `else` is open innermost"),
     "else-if in a switch": (lambda b: in_case(b).elif_(YES), r"a case of the switch of k\.src:5 is open innermost"),
     "else in a switch": (lambda b: in_switch(b).else_(), r"else_\(\) has no `if`: the switch of k\.src:5 is open"),
-    "a number as else-if": (lambda b: (b.open_if(YES), b.elif_(1)), r"the condition of an else-if is the number 1"),
+    "a number as else-if": (lambda b: (b.if_(YES), b.elif_(1)), r"the condition of an else-if is the number 1"),
     "case without open": (lambda b: b.case(word(1)), r"case\(\) has no switch: no body is open"),
     "case in a loop": (lambda b: in_loop(in_case(b)).case(word(2)), r"the loop over `k` of k\.src:3 is open innermost"),
     "case after default": (lambda b: in_default(b).case(word(1)), r"the default of the switch of k\.src:5 is open"),
@@ -395,29 +395,32 @@ MISUSE: Final[dict[str, tuple[Callable[[Any], object], str]]] = {
     "a label twice": (lambda b: in_case(b).case(word(2), word(1)), r"stands in the switch twice"),
     "a label twice in one arm": (lambda b: in_switch(b).case(word(2), word(2)), r"stands in the switch twice"),
     "a statement before the first case": (lambda b: in_switch(b).return_(), r"a statement stands in the switch of k\."),
-    "a body before the first case": (lambda b: in_switch(b).open_block(), r"before its first case"),
-    "a number as selector": (lambda b: b.open_switch(3), r"the selector of a switch is the number 3"),
-    "late switch": (lambda b: built(b).open_switch(GLOBAL), r"built already"),
+    "a body before the first case": (lambda b: in_switch(b).block(), r"before its first case"),
+    "a number as selector": (lambda b: b.switch(3), r"the selector of a switch is the number 3"),
+    "late switch": (lambda b: built(b).switch(GLOBAL), r"built already"),
     "late case": (lambda b: built(b).case(word(1)), r"built already"),
     "late else-if": (lambda b: built(b).elif_(YES), r"built already"),
     "private memory without count": (lambda b: b.buffer("z", U32, Access.PRIVATE), r"the count of `z` is None"),
     "late statement": (lambda b: built(b).return_(), r"built already"),
-    "late body": (lambda b: built(b).open_if(YES), r"built already"),
+    "late body": (lambda b: built(b).if_(YES), r"built already"),
     "late buffer": (lambda b: built(b).buffer("z", U32), r"built already"),
     "late close": (lambda b: built(b).close(), r"built already"),
     "late else": (lambda b: built(b).else_(), r"built already"),
     "a number as operand": (lambda b: b.let("n", 5), r"the value of a let is the number 5"),
-    "a bool as condition": (lambda b: b.open_if(True), r"the condition of an if is the number True"),
+    "a bool as condition": (lambda b: b.if_(True), r"the condition of an if is the number True"),
     "text as operand": (lambda b: b.store("y", word(0), "n"), r"the value of a store is no expression but 'n'"),
     "a value of the other builder": (lambda b: b.assign("n", u32(5)), r"a value of a ProgramBuilder"),
     "a statement as operand": (lambda b: b.trap(Return(), "t"), r"the address of a trap is no expression"),
-    "nothing as step": (lambda b: b.open_loop("k", word(0), word(1), None), r"the step of a loop is no expression"),
+    "nothing as step": (lambda b: b.for_("k", word(0), word(1), None), r"the step of a loop is no expression"),
     "an expression as statement": (lambda b: b.append(word(1)), r"is no statement"),
     "a buffer as name": (lambda b: b.store(b.buffer("z", U32), word(0), word(0)), r"the buffer `z` is given itself"),
     "a number as local": (lambda b: b.let(3, word(1)), r"the name of a local must be a str, not 3"),
-    "a number as loop variable": (lambda b: b.open_loop(3, word(0), word(1)), r"the variable of a loop must be a str"),
-    "a number as tag": (lambda b: b.async_store("y", "y", word(0), word(4), 3), r"the tag of a copy must be a str"),
-    "text as ordering": (lambda b: b.barrier("seq_cst"), r"'seq_cst' is no ordering"),
+    "a number as loop variable": (lambda b: b.for_(3, word(0), word(1)), r"the variable of a loop must be a str"),
+    "a number as tag": (
+        lambda b: b.async_store("y", "y", offset=word(0), size=word(4), tag=3),
+        r"the tag of a copy must be a str",
+    ),
+    "text as ordering": (lambda b: b.barrier("seq_cst"), r"ordering='seq_cst' is no memory ordering"),
     "text as buffer": (lambda b: b.declare("z"), r"'z' is no Buffer"),
     "a buffer twice": (lambda b: b.buffer("y", U32), r"there is a buffer `y` already"),
     "a foreign element type": (lambda b: b.buffer("z", "f32"), r"the element type 'f32'"),
@@ -444,7 +447,7 @@ def test_misuse_is_refused_with_a_fix_and_changes_nothing(case: str) -> None:
 def test_a_build_names_what_is_open_and_can_be_repeated() -> None:
     b = EventBuilder(workgroup=1)
     for _ in range(9):
-        b.open_block()
+        b.block()
     in_else(in_loop(b))
     with pytest.raises(
         UnfinishedBuild, match=r"11 open bodies, innermost first: the `else`, the loop over `k` of"
@@ -492,7 +495,7 @@ def calls_for(statements: int) -> int:
     b.buffer("y", U32, Access.READ_WRITE)
     with at_most(100 * statements) as work:
         for _ in range(statements // 4):
-            b.open_if(YES)
+            b.if_(YES)
             b.store("y", GLOBAL, GLOBAL)
             b.else_()
             b.return_()
@@ -513,11 +516,11 @@ def test_each_link_and_each_arm_costs_the_same_however_many_came_before() -> Non
     def calls(links: int) -> int:
         b = EventBuilder(workgroup=1)
         with at_most(200 * links) as work:
-            b.open_if(YES)
+            b.if_(YES)
             for _ in range(links):
                 b.elif_(YES)
             b.close()
-            b.open_switch(GLOBAL)
+            b.switch(GLOBAL)
             for label in range(links):
                 b.case(word(label))
             b.close()
@@ -530,7 +533,7 @@ def test_each_link_and_each_arm_costs_the_same_however_many_came_before() -> Non
 
 def test_a_long_stream_is_one_program() -> None:
     b = EventBuilder(workgroup=1)
-    b.open_block()
+    b.block()
     for _ in range(100_000):
         b.return_()
     block = b.close()

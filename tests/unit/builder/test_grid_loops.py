@@ -149,7 +149,7 @@ def test_the_validator_names_the_users_line() -> None:
 def test_events_make_the_same_node() -> None:
     b = EventBuilder("k", workgroup=32)
     b.buffer("changed", ScalarType.U32, Access.READ_WRITE, 1)
-    b.open_grid_loop("passes", ONE, "changed")
+    b.grid_loop("passes", ONE, "changed")
     assert b.depth == 1
     b.store("changed", ZERO, ONE)
     made = b.close()
@@ -161,6 +161,6 @@ def test_events_make_the_same_node() -> None:
 def test_an_open_grid_loop_is_named() -> None:
     b = EventBuilder(workgroup=1)
     b.buffer("changed", ScalarType.U32, Access.READ_WRITE, 1)
-    b.open_grid_loop("passes", ONE, "changed")
+    b.grid_loop("passes", ONE, "changed")
     with pytest.raises(BuildError, match="the grid loop `passes`"):
         b.build()

@@ -120,9 +120,9 @@ def test_native_text_that_passed_is_used_and_gives_the_bytes_of_the_definition(b
         assert "native<u32, " in key.to_text()
         assert key.digest != expanded(dialect_registry().snapshot.resolved(CALL)).digest
         for read in (Program.from_text, Program.from_wire, Program.from_json):
-            written = {"from_text": key.to_text, "from_wire": key.to_wire, "from_json": key.to_json}[read.__name__]()
+            forms = {"from_text": key.to_text(), "from_wire": key.to_wire(), "from_json": key.to_json()}
             with pytest.raises((MalformedText, MalformedWire, MalformedJson)):
-                read(written)  # type: ignore[arg-type]
+                read(forms[read.__name__])  # type: ignore[arg-type]
         with pytest.raises(InvalidProgram, match="native text stands in a program that is given"):
             session.dispatch(key, given)
         assert "native" not in session.compile(CALL, vyre.DispatchConfig(optimize=False)).program.to_text()

@@ -28,7 +28,7 @@ MADE_BY_VYRE: Final = {
     "BatchTicket": "JobBatch.__getitem__",
     "BoundDownload": "Session.bind_download",
     "BoundResidentLaunch": "Session.bind_resident",
-    "BufferHandle": "ProgramBuilder.input",
+    "BufferHandle": "ProgramBuilder",
     "ClosedEGraph": "EGraph.close",
     "DrainProgram": "drain_program",
     "FixedPoint": "Session.fixpoint",

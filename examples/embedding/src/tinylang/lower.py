@@ -47,7 +47,7 @@ def lower(expression: Expression) -> Program:
         b.buffer(name, ScalarType.F32)
     b.buffer(RESULT, ScalarType.F32, Access.READ_WRITE, is_output=True, like=inputs[0])
     i = LaunchId(IdKind.GLOBAL, 0)
-    b.open_if(Binary(BinaryOp.LT, i, BufferLength(inputs[0])))
+    b.if_(Binary(BinaryOp.LT, i, BufferLength(inputs[0])))
     for name in inputs:
         b.let(_element(name), Load(name, i))
     b.store(RESULT, i, _value(expression))

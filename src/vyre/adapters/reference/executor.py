@@ -30,6 +30,7 @@ from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.launch import Launch
 from vyre.domain.optimize.dialect_laws import keep_stated_laws, stated_laws
 from vyre.domain.recursion import telling_of_depth
+from vyre.domain.sites import with_sites
 from vyre.domain.specialization import spec_literals
 from vyre.domain.validation.validator import check_rules
 from vyre.policies.journal import DecisionSink
@@ -116,7 +117,7 @@ class ReferencePipeline:
         check_limits((1, 1, 1), self._sized.workgroup_size, limits)
         keep_stated_laws(self._sized, stated_laws(program))
         self._runs, self._passes = 0, ""
-        self._prepared = self._prepare(program)
+        self._prepared = self._prepare(self._sited(program))
         self._launches: OrderedDict[tuple[int, ...], Launch] = OrderedDict()
         self._slots = tuple(
             (b.buffer.name, b.element_size, b.input_index, b.output_index, b.buffer.output_range is None)
@@ -181,6 +182,9 @@ class ReferencePipeline:
         for _ in range(self._config.launches):
             prepared.run(prepared.steps, memory, launch, options)
 
+    def _sited(self, program: Program) -> Program:
+        return with_sites(program, self._program, loops=self._config.step_budget is not None)
+
     def _prepare(self, program: Program) -> _Prepared:
         steps = plan_grid_sync(program)
         kernels = {
@@ -195,7 +199,7 @@ class ReferencePipeline:
         if runs & (runs - 1) == 0:
             passes = self._optimizing.passes(self._program, self._config, runs)
             if passes and passes != self._passes:
-                self._prepared = self._prepare(self._optimizing.program(self._sized, self._spec, passes))
+                self._prepared = self._prepare(self._optimizing.program(self._sited(self._sized), self._spec, passes))
                 self._passes = passes
         return self._prepared
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from vyre.adapters.host.memory import HostMemory, aligned, arrays_of, counted_buffers, turn_of
 from vyre.adapters.reference.executor import ReferenceExecutor
 from vyre.domain.dispatch import DispatchTiming
-from vyre.domain.errors import DispatchTimeout
+from vyre.domain.errors import BackendError, DispatchTimeout
 from vyre.domain.ir.program import BackendId
+from vyre.domain.sites import locate
 from vyre.policies.frontiers.fixpoint import FixpointExecutor
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs
 from vyre.ports.requests import FLAG_BYTES, ResidentSequence, ResidentStep
@@ -71,4 +72,8 @@ class ReferenceMemory(HostMemory):
             if binding.input_index is None:
                 memory[binding.buffer.name].fill(0)
         with turn_of(counted_buffers(step.program, resolved)) or nullcontext():
-            pipeline.run(memory, launch)
+            try:
+                pipeline.run(memory, launch)
+            except BackendError as error:
+                locate(error, (step.program,))
+                raise

@@ -50,6 +50,7 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.launch import Launch
 from vyre.domain.numerics import scalar
 from vyre.domain.scoped_names import ScopedNames
+from vyre.domain.sites import site_of, trap_label
 
 U32 = ScalarType.U32
 
@@ -171,8 +172,8 @@ class ScalarCompiler:
                 return async_copy(stmt, self.expr(stmt.offset)[0], self.expr(stmt.size)[0])
             case ir.AsyncWait(tag):
                 return async_wait(tag)
-            case ir.Trap(address, tag):
-                return trap(self.expr(address)[0], tag)
+            case ir.Trap(address):
+                return trap(self.expr(address)[0], trap_label(stmt))
             case ir.GridLoop():
                 raise AssertionError("grid loops are split into programs before")
             case ir.IndirectDispatch():
@@ -185,7 +186,7 @@ class ScalarCompiler:
         self.types.declare(stmt.var, dtype)
         inner = self.body(stmt.body)
         self.types.leave(mark)
-        return loop(stmt.var, dtype, bounds, inner)
+        return loop(stmt.var, dtype, bounds, inner, site_of(stmt))
 
     # -- expressions ----------------------------------------------------------------------------------
 

@@ -84,7 +84,9 @@ def switch(selector: Evaluate, arm_of: Mapping[int, int], arms: Sequence[Execute
     return execute
 
 
-def loop(var: str, dtype: ScalarType, bounds: tuple[Evaluate, Evaluate, Evaluate], body: Execute) -> Execute:
+def loop(
+    var: str, dtype: ScalarType, bounds: tuple[Evaluate, Evaluate, Evaluate], body: Execute, site: str | None
+) -> Execute:
     """Runs a body until no lane is left in the loop; ``bounds`` return numbers, ``dtype`` is that of the variable."""
     mask = (1 << dtype.bits) - 1
 
@@ -107,7 +109,7 @@ def loop(var: str, dtype: ScalarType, bounds: tuple[Evaluate, Evaluate, Evaluate
                 counter[lane] += by[lane]  # in unbounded arithmetic: the next value may not fit its type
                 if not _in_range(counter[lane], last[lane], by[lane]):
                     done.append(lane)
-                elif _take_step(wg, lane):
+                elif _take_step(wg, lane, site):
                     active.append(lane)
         wg.broke, wg.continued = outer_broke, outer_continued
         return sorted(done)
@@ -119,7 +121,7 @@ def _in_range(value: int, stop: int, step: int) -> bool:
     return value < stop if step > 0 else step < 0 and value > stop
 
 
-def _take_step(wg: Workgroup, lane: int) -> bool:
+def _take_step(wg: Workgroup, lane: int, site: str | None) -> bool:
     """Counts one loop back-edge of the lane; returns False and ends the lane if its budget is used up."""
     if wg.options.is_late is not None and wg.options.is_late():
         raise DispatchTimeout("the deadline passed inside a loop")
@@ -136,7 +138,7 @@ def _take_step(wg: Workgroup, lane: int) -> bool:
     if used <= budget:
         return True
     if wg.over_budget is None or linear < wg.over_budget[0]:
-        wg.over_budget = linear, StepBudgetExceeded(budget=budget, global_id=wg.global_id(lane))
+        wg.over_budget = linear, StepBudgetExceeded(budget=budget, global_id=wg.global_id(lane), site=site)
     return False
 
 

@@ -456,10 +456,15 @@ class PersistentJobs(Unique):
             engine.wait_room()
 
     def _annotate(self, error: BackendError) -> None:
-        self._lease.failed(error, f"program={self.program.name or 'unnamed'} label={self.config.label or '-'}")
+        self._lease.failed(
+            error, f"program={self.program.name or 'unnamed'} label={self.config.label or '-'}", self.program
+        )
 
     def ended_with(self, error: VyreError, ticket: int) -> None:
         """Tells telemetry that a job failed, and notes on the error which one."""
+        from vyre.domain.sites import locate  # only for errors
+
+        locate(error, (self.program,))
         self._lease.told(error, f"job of {self.program.name or 'unnamed'}")
         error.add_note(f"ticket={ticket} of {self!r}")
 

@@ -21,7 +21,7 @@ from vyre.domain.ir.text_parser import parse_definition
 from vyre.domain.ir.types import SCALAR_BY_TEXT, ScalarType
 from vyre.domain.nesting import is_toml_nested_beyond
 from vyre.domain.printable import shown
-from vyre.domain.source_location import SourceLocation
+from vyre.domain.source_location import UNSHOWN, SourceLocation
 from vyre.domain.strict_json import MAX_DEPTH
 from vyre.domain.validation.validator import check_rules
 
@@ -80,7 +80,7 @@ def finding(code: str, message: str, fix: str, source: str, operation: str | Non
     """Returns a diagnostic about a file or directory of manifests."""
     severity = Severity.NOTE if code.startswith("N-") else Severity.ERROR
     location = None if operation is None else OpLocation(operation)
-    return Diagnostic(severity, code, message, fix, SourceLocation(source, 1), location)
+    return Diagnostic(severity, code, message, fix, SourceLocation(source, 1, None, UNSHOWN), location)
 
 
 class _Reader:

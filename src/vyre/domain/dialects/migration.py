@@ -204,7 +204,7 @@ def deprecations_in(program: Program, known: Iterable[Deprecation]) -> tuple[Dia
     for node in unique_expressions(program):
         if type(node) is Call and node.op in out_of_use:
             place = node.loc or out_of_use[node.op].loc
-            key = node.op, None if place is None else SourceLocation(place.file, place.line)
+            key = node.op, None if place is None else replace(place, column=None)
             if key not in warnings:
                 message, fix = deprecation_text(by_id[node.op])
                 where = OpLocation(node.op)

@@ -14,13 +14,11 @@ from typing import Final, NamedTuple, NoReturn, TypeVar
 from unicodedata import combining, east_asian_width
 
 from vyre.domain.errors import KernelSourceError
+from vyre.domain.excerpts import kept_lines
 from vyre.domain.float_mode import in_default_mode
-from vyre.domain.lazy_names import FunctionAbove
-from vyre.domain.source_location import SourceLocation
+from vyre.domain.source_location import UNSHOWN, SourceLocation
 
 R = TypeVar("R")
-_KEPT_LINES: Final[FunctionAbove[[str, dict[str, object]], list[str]]] = FunctionAbove("kept_lines")
-"""Returns the lines of a file that Python keeps."""
 _MOST_SHOWN: Final = 120
 """The most characters of a line that an error shows."""
 _BEFORE: Final = 40
@@ -52,7 +50,7 @@ class Source:
         number = getattr(node, "lineno", self.code.co_firstlineno)
         place = self._places.get(number)
         if place is None:
-            place = self._places[number] = SourceLocation(self.code.co_filename, number)
+            place = self._places[number] = SourceLocation(self.code.co_filename, number, None, UNSHOWN)
         return place
 
     def fail(self, node: ast.AST, message: str, fix: str) -> NoReturn:
@@ -125,7 +123,7 @@ def source_of(function: FunctionType) -> Source:
     Raises ``KernelSourceError`` where Python keeps no source, and for lambdas and coroutines.
     """
     code = function.__code__
-    here = SourceLocation(code.co_filename, code.co_firstlineno)
+    here = SourceLocation(code.co_filename, code.co_firstlineno, None, UNSHOWN)
     if code.co_name == "<lambda>":
         names = ", ".join(code.co_varnames[: code.co_argcount])
         fix = f"write it as `def name({names}): ...` below the decorator; a kernel says the types, x: In[f32]."
@@ -134,7 +132,7 @@ def source_of(function: FunctionType) -> Source:
         raise KernelSourceError(
             f"the coroutine `{code.co_name}` cannot become a kernel", fix="write `def` without `async`.", loc=here
         )
-    known = _KEPT_LINES(code.co_filename, function.__globals__)
+    known = kept_lines(code.co_filename, function.__globals__)
     try:
         tree = _definition(code, known) if known else None
     except (RecursionError, MemoryError):
@@ -173,7 +171,7 @@ def nested_too_deep(code: CodeType) -> KernelSourceError:
     return KernelSourceError(
         f"expressions or branches of `{code.co_name}` are nested too deep, as V033 says of expressions",
         fix="give parts of them names, on lines of their own; call it from less deep in a recursion.",
-        loc=SourceLocation(code.co_filename, code.co_firstlineno),
+        loc=SourceLocation(code.co_filename, code.co_firstlineno, None, UNSHOWN),
     )
 
 

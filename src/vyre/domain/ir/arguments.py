@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from vyre.domain.ir.caller import fail
+from vyre.domain.ir.caller import fail, was_entered
 from vyre.domain.ir.foreign_names import type_hint
 from vyre.domain.ir.limits import U32_MAX, U64_MAX
 from vyre.domain.ir.numpy_scalars import element_type, type_fix, value_type, whole_number
@@ -118,7 +118,7 @@ def answer(test: Callable[[], T]) -> T:
     try:
         return test()
     except TypeError as error:
-        if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+        if was_entered(error):
             raise
         fail(
             f"the condition of p.while_ cannot be called without arguments: {error}",

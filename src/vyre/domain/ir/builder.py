@@ -18,24 +18,25 @@ records is ordinary IR, so every backend runs it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias, TypeVar
 
 from vyre.domain.errors import UnfinishedProgram
 from vyre.domain.ir import arguments
 from vyre.domain.ir import nodes as ir
-from vyre.domain.ir.caller import caller_location, fail
+from vyre.domain.ir.caller import At, caller_location, fail, given_location, located
 from vyre.domain.ir.chains import IfChain, Link
-from vyre.domain.ir.definitions_in_use import DefinitionsInUse, warn_of_deprecated
+from vyre.domain.ir.definitions_in_use import warn_of_deprecated
 from vyre.domain.ir.foreign_calls import explain, explained
 from vyre.domain.ir.foreign_use import ForeignBuilderUse
 from vyre.domain.ir.grid_loops import loop_bounds
 from vyre.domain.ir.handles import BufferHandle, Variable
 from vyre.domain.ir.numpy_scalars import NumpyInteger, Size
-from vyre.domain.ir.operators import INTEGERS, Ordering, UnaryOp
+from vyre.domain.ir.operators import INTEGERS, UnaryOp
 from vyre.domain.ir.program import Access, Buffer, MemoryKind, Program
 from vyre.domain.ir.recorder import BlockContext, Recorder
+from vyre.domain.ir.shared_builder import SharedBuilder
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.value import (
     NEVER_STALE,
@@ -52,6 +53,7 @@ from vyre.domain.ir.value import (
     typed,
 )
 from vyre.domain.printable import shown
+from vyre.domain.source_location import SourceLocation
 
 if TYPE_CHECKING:  # few kernels have switches and views
     from vyre.domain.ir.definitions import Definition
@@ -72,36 +74,26 @@ def _nothing() -> None:
     return None
 
 
-class ProgramBuilder(ForeignBuilderUse):
+class ProgramBuilder(ForeignBuilderUse, SharedBuilder[Operand, BufferHandle, BufferHandle]):
     """Records one kernel.  Every misuse raises ``BuildError`` naming the user's line.
 
     ``workgroup`` is the number of lanes per workgroup along x, or a tuple of up to three axes.  Buffers and
-    parameters get ascending binding numbers, which is the order of inputs and outputs.
+    parameters get ascending binding numbers, which is the order of inputs and outputs.  ``loc``, here and in every
+    method that has it, and ``with p.at(loc)`` are the position in the source of a compiler; without them it is the line
+    of the Python code.
     """
 
-    __slots__ = (
-        "_buffers",
-        "_copies",
-        "_definitions",
-        "_entered",
-        "_loc",
-        "_name",
-        "_recorder",
-        "_specs",
-        "_workgroup",
-        "_writable",
-    )
+    __slots__ = ("_copies", "_entered", "_recorder", "_specs", "_writable")
 
     @explained
-    def __init__(self, name: str | None = None, *, workgroup: Size | tuple[Size, ...]) -> None:
-        self._name = None if name is None else arguments.text(name, "the name of a program")
-        self._loc = caller_location()
-        self._workgroup = arguments.workgroup_size(workgroup)
-        self._buffers: list[Buffer] = []
+    @located
+    def __init__(
+        self, name: str | None = None, *, workgroup: Size | tuple[Size, ...], loc: SourceLocation | None = None
+    ) -> None:
+        self._begin(name, workgroup, caller_location())
         self._writable: list[Origin] = []
         self._specs: dict[str, ir.Literal] = {}
         self._copies: dict[str, Origin] = {}
-        self._definitions = DefinitionsInUse()
         self._recorder = Recorder()
         self._entered = False
 
@@ -131,63 +123,12 @@ class ProgramBuilder(ForeignBuilderUse):
         self._recorder.check_entered()
         self._check_finished()
         self._recorder.closed = True
-        program = Program(
-            tuple(self._buffers),
-            self._workgroup,
-            tuple(self._recorder.frames[0].body),
-            self._name,
-            definitions=self._definitions.all(),
-            loc=self._loc,
-        )
-        if check:
-            from vyre.domain.validation.validator import check_rules
-
-            check_rules(program).raise_if_invalid()
-        return program
+        return self._built(tuple(self._recorder.frames[0].body), check=check)
 
     # -- buffers, parameters, constants -------------------------------------------------------------
 
-    def input(self, name: str, dtype: TypeLike, count: Size | None = None) -> BufferHandle:
-        """Declares a read-only buffer of ``count`` elements, or (None, 0) of as many as the caller passes."""
-        return self._buffer(name, Access.READ_ONLY, dtype, count)
-
-    def inout(
-        self, name: str, dtype: TypeLike, count: Size | None = None, *, output_range: tuple[Size, Size] | None = None
-    ) -> BufferHandle:
-        """Declares a buffer that is passed in, changed and returned; with ``output_range`` only bytes [start, end)
-        are returned.
-        """
-        return self._buffer(name, Access.READ_WRITE, dtype, count, output_range=output_range)
-
-    def output(
-        self,
-        name: str,
-        dtype: TypeLike,
-        count: Size | None = None,
-        like: BufferHandle | str | None = None,
-        *,
-        output_range: tuple[Size, Size] | None = None,
-    ) -> BufferHandle:
-        """Declares a buffer that the backend allocates, zeroed, and returns.
-
-        Its number of elements is ``count``, or that of the buffer ``like``, or the one in
-        ``DispatchConfig.output_counts``.
-        """
-        return self._buffer(name, Access.READ_WRITE, dtype, count, is_output=True, like=like, output_range=output_range)
-
-    def uniform(self, name: str, dtype: TypeLike, count: Size | None = None) -> BufferHandle:
-        """Declares a small read-only buffer of which all lanes read the same elements."""
-        return self._buffer(name, Access.UNIFORM, dtype, count)
-
-    def workgroup(self, name: str, dtype: TypeLike, count: Size) -> BufferHandle:
-        """Declares memory that the lanes of a workgroup share, zeroed at the start of each workgroup."""
-        return self._buffer(name, Access.WORKGROUP, dtype, count)
-
-    def array(self, name: str, dtype: TypeLike, count: Size) -> BufferHandle:
-        """Declares memory that every lane has for itself, zeroed at the start of each lane: at most 64 KiB in all."""
-        return self._buffer(name, Access.PRIVATE, dtype, count)
-
-    def view2d(self, buffer: BufferHandle, width: Operand) -> View2d:
+    @located
+    def view2d(self, buffer: BufferHandle, width: Operand, *, loc: SourceLocation | None = None) -> View2d:
         """Returns a view of a buffer as rows of ``width`` elements (u32): ``m[y, x]`` is the element y * width + x.
 
         ``x`` is checked against the width and ``y`` against the rows that exist, the last of which may be partial: what
@@ -197,7 +138,10 @@ class ProgramBuilder(ForeignBuilderUse):
 
         return View2d(self._recorder, self._viewed(buffer), width)
 
-    def view3d(self, buffer: BufferHandle, height: Operand, width: Operand) -> View3d:
+    @located
+    def view3d(
+        self, buffer: BufferHandle, height: Operand, width: Operand, *, loc: SourceLocation | None = None
+    ) -> View3d:
         """Returns a view of a buffer as planes of ``height`` rows of ``width`` elements (u32 both): ``m[z, y, x]`` is
         the element (z * height + y) * width + x, with each coordinate checked.
         """
@@ -205,11 +149,13 @@ class ProgramBuilder(ForeignBuilderUse):
 
         return View3d(self._recorder, self._viewed(buffer), height, width)
 
-    def param(self, name: str, dtype: TypeLike) -> Value:
+    @located
+    def param(self, name: str, dtype: TypeLike, *, loc: SourceLocation | None = None) -> Value:
         """Declares a scalar argument of the kernel; the caller passes a Python or NumPy scalar."""
-        return self._buffer(name, Access.UNIFORM, dtype, 1, kind=MemoryKind.PUSH)[0]
+        return self.buffer(name, dtype, Access.UNIFORM, 1, kind=MemoryKind.PUSH)[0]
 
-    def spec(self, name: str, default: Operand) -> Value:
+    @located
+    def spec(self, name: str, default: Operand, *, loc: SourceLocation | None = None) -> Value:
         """Declares a constant fixed at compile time: ``default`` unless the dispatch specializes it (u32 i32 f32
         bool).
         """
@@ -227,27 +173,33 @@ class ProgramBuilder(ForeignBuilderUse):
 
     # -- ids ------------------------------------------------------------------------------------------
 
-    def global_id(self, axis: Axis = 0) -> Value:
+    @located
+    def global_id(self, axis: Axis = 0, *, loc: SourceLocation | None = None) -> Value:
         """Returns the position of the lane in the whole grid (u32)."""
         return self._launch_id(ir.IdKind.GLOBAL, axis)
 
-    def local_id(self, axis: Axis = 0) -> Value:
+    @located
+    def local_id(self, axis: Axis = 0, *, loc: SourceLocation | None = None) -> Value:
         """Returns the position of the lane in its workgroup (u32)."""
         return self._launch_id(ir.IdKind.LOCAL, axis)
 
-    def group_id(self, axis: Axis = 0) -> Value:
+    @located
+    def group_id(self, axis: Axis = 0, *, loc: SourceLocation | None = None) -> Value:
         """Returns the position of the workgroup in the grid (u32)."""
         return self._launch_id(ir.IdKind.GROUP, axis)
 
-    def num_groups(self, axis: Axis = 0) -> Value:
+    @located
+    def num_groups(self, axis: Axis = 0, *, loc: SourceLocation | None = None) -> Value:
         """Returns the number of workgroups in the grid (u32)."""
         return self._launch_id(ir.IdKind.NUM_GROUPS, axis)
 
-    def subgroup_lane(self) -> Value:
+    @located
+    def subgroup_lane(self, *, loc: SourceLocation | None = None) -> Value:
         """Returns the position of the lane in its subgroup, 0..31 (u32)."""
         return Value(ir.SubgroupLane(loc=caller_location()), _U32)
 
-    def subgroup_size(self) -> Value:
+    @located
+    def subgroup_size(self, *, loc: SourceLocation | None = None) -> Value:
         """Returns the number of lanes of a full subgroup, 32 (u32)."""
         return Value(ir.SubgroupSize(loc=caller_location()), _U32)
 
@@ -258,7 +210,8 @@ class ProgramBuilder(ForeignBuilderUse):
         for definition in definitions:
             self._definitions.add(definition)
 
-    def call(self, operation: Definition | str, *args: Operand) -> Value:
+    @located
+    def call(self, operation: Definition | str, *args: Operand, loc: SourceLocation | None = None) -> Value:
         """Returns the result of an operation for these arguments, which have the types of its parameters.
 
         ``operation`` is a definition, or an id such as ``"acme.gelu"``: a definition of the program takes precedence
@@ -283,13 +236,15 @@ class ProgramBuilder(ForeignBuilderUse):
 
     # -- locals ---------------------------------------------------------------------------------------
 
-    def let(self, value: Operand, name: str | None = None) -> Value:
+    @located
+    def let(self, value: Operand, name: str | None = None, *, loc: SourceLocation | None = None) -> Value:
         """Evaluates ``value`` once, at this point, and returns an immutable local that holds the result."""
         hint = arguments.hint(name, "t")
         v = as_value(value)
         return self._recorder.declare(self._recorder.consume(v), v.dtype, hint)
 
-    def var(self, value: Operand, name: str | None = None) -> Variable:
+    @located
+    def var(self, value: Operand, name: str | None = None, *, loc: SourceLocation | None = None) -> Variable:
         """Declares a mutable local with the initial value ``value``."""
         hint = arguments.hint(name, "v")
         v = as_value(value)
@@ -299,13 +254,15 @@ class ProgramBuilder(ForeignBuilderUse):
 
     # -- control flow ---------------------------------------------------------------------------------
 
-    def if_(self, test: Operand) -> AbstractContextManager[None]:
+    @located
+    def if_(self, test: Operand, *, loc: SourceLocation | None = None) -> AbstractContextManager[None]:
         """Opens a branch: the body of ``with p.if_(c):`` runs where ``c`` holds (a number means ``!= 0``)."""
         expr, loc = self._recorder.consume(condition(test)), caller_location()
 
         return self._block("p.if_", _nothing, lambda body: IfChain(Link(expr, body, loc)))
 
-    def elif_(self, test: Operand) -> AbstractContextManager[None]:
+    @located
+    def elif_(self, test: Operand, *, loc: SourceLocation | None = None) -> AbstractContextManager[None]:
         """Opens another branch: ``with p.elif_(c):`` directly follows the block of an ``if_`` or ``elif_``.
 
         Only lanes that took no earlier branch evaluate the condition.  A chain of any length is nested one deep.
@@ -319,7 +276,8 @@ class ProgramBuilder(ForeignBuilderUse):
 
         return self._block("p.elif_", _nothing, finish)
 
-    def else_(self) -> AbstractContextManager[None]:
+    @located
+    def else_(self, *, loc: SourceLocation | None = None) -> AbstractContextManager[None]:
         """Opens the other branch: ``with p.else_():`` directly follows the block of an ``if_`` or ``elif_``.
 
         It runs where none of their conditions holds.
@@ -332,7 +290,8 @@ class ProgramBuilder(ForeignBuilderUse):
 
         return self._block("p.else_", _nothing, finish)
 
-    def switch(self, selector: Operand) -> AbstractContextManager[SwitchArms]:
+    @located
+    def switch(self, selector: Operand, *, loc: SourceLocation | None = None) -> AbstractContextManager[SwitchArms]:
         """Opens a switch over an integer, which is evaluated once: ``with p.switch(x) as s:`` holds its arms,
         ``with s.case(1, 2):`` and, at the end, ``with s.default():``.
         """
@@ -343,8 +302,15 @@ class ProgramBuilder(ForeignBuilderUse):
 
         return self._opened(switch_block(self._recorder, value))
 
+    @located
     def for_(
-        self, start: Operand, stop: Operand, step: Operand = 1, name: str | None = None
+        self,
+        start: Operand,
+        stop: Operand,
+        step: Operand = 1,
+        name: str | None = None,
+        *,
+        loc: SourceLocation | None = None,
     ) -> AbstractContextManager[Value]:
         """Opens a loop: in ``with p.for_(start, stop, step) as k:``, ``k`` counts up while ``k < stop``.
 
@@ -366,7 +332,8 @@ class ProgramBuilder(ForeignBuilderUse):
 
         return self._block("p.for_", enter, finish, is_loop=True)
 
-    def while_(self, test: Condition) -> AbstractContextManager[None]:
+    @located
+    def while_(self, test: Condition, *, loc: SourceLocation | None = None) -> AbstractContextManager[None]:
         """Opens a loop: ``with p.while_(c):`` repeats its body while ``c`` holds.
 
         ``c`` is evaluated anew before each round.  It is an expression over variables and buffers, or a function that
@@ -377,8 +344,11 @@ class ProgramBuilder(ForeignBuilderUse):
         unique = self._recorder.unique("round")
         again = test if callable(test) else self._recheckable(test)
 
+        is_given = given_location() is not None
+
         def enter() -> None:
-            expr = self._recorder.consume(condition(arguments.answer(again)))
+            with At(loc) if is_given else nullcontext():
+                expr = self._recorder.consume(condition(arguments.answer(again)))
             self._recorder.emit(ir.If(ir.Unary(UnaryOp.LOGICAL_NOT, expr, loc=loc), (ir.Break(loc=loc),), loc=loc))
 
         def finish(body: ir.Body) -> ir.Stmt:
@@ -387,7 +357,10 @@ class ProgramBuilder(ForeignBuilderUse):
 
         return self._block("p.while_", enter, finish, is_loop=True)
 
-    def grid_loop(self, limit: Operand, flag: BufferHandle, name: str | None = None) -> AbstractContextManager[Value]:
+    @located
+    def grid_loop(
+        self, limit: Operand, flag: BufferHandle, name: str | None = None, *, loc: SourceLocation | None = None
+    ) -> AbstractContextManager[Value]:
         """Opens a loop whose rounds all lanes of the grid run together, until one changes nothing: in
         ``with p.grid_loop(limit, changed) as rounds:`` a lane that changes something stores to ``changed[0]``.
 
@@ -400,70 +373,18 @@ class ProgramBuilder(ForeignBuilderUse):
 
         return self._opened(grid_loop_block(self._recorder, limit, flag, name, self._writable))
 
-    def region(self, generator: str) -> AbstractContextManager[None]:
+    @located
+    def region(self, generator: str, *, loc: SourceLocation | None = None) -> AbstractContextManager[None]:
         """Opens a scope with a provenance label, which changes no result."""
         label = arguments.text(generator, "the label of a region")
         loc = caller_location()
         return self._block("p.region", _nothing, lambda body: ir.Region(label, body, loc=loc), is_scope=False)
 
-    def block(self) -> AbstractContextManager[None]:
+    @located
+    def block(self, *, loc: SourceLocation | None = None) -> AbstractContextManager[None]:
         """Opens a scope."""
         loc = caller_location()
         return self._block("p.block", _nothing, lambda body: ir.Block(body, loc=loc), is_scope=False)
-
-    def break_(self) -> None:
-        """Leaves the innermost loop."""
-        self._recorder.emit_in_loop(ir.Break(loc=caller_location()), "p.break_()")
-
-    def continue_(self) -> None:
-        """Continues with the next round of the innermost loop."""
-        self._recorder.emit_in_loop(ir.Continue(loc=caller_location()), "p.continue_()")
-
-    def return_(self) -> None:
-        """Ends the lane."""
-        self._recorder.emit(ir.Return(loc=caller_location()))
-
-    def trap(self, address: Operand, tag: str) -> None:
-        """Ends the lane and fails the dispatch with ``TrapError(tag, address)``."""
-        tag = arguments.text(tag, "the tag of a trap")
-        value = typed(address, _U32, "the address of a trap")
-        self._recorder.emit(ir.Trap(self._recorder.consume(value), tag, loc=caller_location()))
-
-    # -- synchronisation and copies -------------------------------------------------------------------
-
-    def barrier(self, ordering: Ordering = Ordering.SEQ_CST) -> None:
-        """Makes all lanes of the workgroup wait for each other; their earlier writes become visible to each other."""
-        self._recorder.emit(ir.Barrier(arguments.ordering(ordering), loc=caller_location()))
-        self._recorder.mark_written(*self._writable)
-
-    def grid_sync(self) -> None:
-        """Makes all lanes of the grid wait for each other; allowed at the top level of the program only."""
-        self.barrier(Ordering.GRID_SYNC)
-
-    def async_load(
-        self, source: BufferHandle, destination: BufferHandle, *, offset: Operand, size: Operand, tag: str
-    ) -> None:
-        """Captures ``size`` bytes of ``source`` from byte ``offset``.
-
-        ``async_wait(tag)`` writes them to the start of ``destination``.
-        """
-        self._async_copy(ir.AsyncLoad, source, destination, offset, size, tag)
-
-    def async_store(
-        self, source: BufferHandle, destination: BufferHandle, *, offset: Operand, size: Operand, tag: str
-    ) -> None:
-        """Captures the first ``size`` bytes of ``source``.
-
-        ``async_wait(tag)`` writes them to ``destination`` from byte ``offset``.
-        """
-        self._async_copy(ir.AsyncStore, source, destination, offset, size, tag)
-
-    def async_wait(self, tag: str) -> None:
-        """Performs the write of the copy issued under ``tag``."""
-        tag = arguments.text(tag, "the tag of a copy")
-        self._recorder.emit(ir.AsyncWait(tag, loc=caller_location()))
-        if tag in self._copies:
-            self._recorder.mark_written(self._copies.pop(tag))
 
     # -- internals ------------------------------------------------------------------------------------
 
@@ -529,7 +450,7 @@ class ProgramBuilder(ForeignBuilderUse):
         expr = self._recorder.consume(value)
         return lambda: Value(expr, value.dtype)
 
-    def _async_copy(
+    def _copy(
         self,
         kind: type[ir.AsyncLoad] | type[ir.AsyncStore],
         source: BufferHandle,
@@ -538,58 +459,43 @@ class ProgramBuilder(ForeignBuilderUse):
         size: Operand,
         tag: str,
     ) -> None:
-        tag = arguments.text(tag, "the tag of a copy")
-        for handle, role in ((source, "source"), (destination, "destination")):
-            if not isinstance(handle, BufferHandle):
-                fail(
-                    f"the {role} of a copy is {shown(handle)}", "give a buffer, as p.input or p.workgroup returned it."
-                )
-            self._recorder.check_readable(handle.origin, NEVER_STALE)
-        first = self._recorder.consume(typed(offset, _U32, "the offset of a copy"))
-        length = self._recorder.consume(typed(size, _U32, "the size of a copy"))
-        self._recorder.emit(kind(source.name, destination.name, first, length, tag, loc=caller_location()))
+        super()._copy(kind, source, destination, offset, size, tag)
         self._copies[tag] = destination.origin
 
-    def _buffer(
-        self,
-        name: str,
-        access: Access,
-        dtype: TypeLike,
-        count: Size | None,
-        *,
-        is_output: bool = False,
-        kind: MemoryKind | None = None,
-        like: BufferHandle | str | None = None,
-        output_range: tuple[Size, Size] | None = None,
-    ) -> BufferHandle:
-        name = arguments.name(name, "the name of a buffer")
+    def _place(self) -> SourceLocation:
+        return caller_location()
+
+    def _operand(self, operand: Operand, role: str) -> ir.Expr:
+        return self._recorder.consume(typed(operand, _U32, role))
+
+    def _array_name(self, array: BufferHandle, role: str) -> str:
+        if not isinstance(array, BufferHandle):
+            fail(f"{role} is {shown(array)}", "give a buffer, as p.input or p.workgroup returned it.")
+        self._recorder.check_readable(array.origin, NEVER_STALE)
+        return array.name
+
+    def _check_declaration(self, name: str) -> None:
         if self._recorder.closed:
             fail(f"`{name}` is declared after the builder was closed", "declare it inside the `with` block.")
-        element = arguments.element(dtype, name, is_value=kind is MemoryKind.PUSH)
-        is_bound = access not in (Access.WORKGROUP, Access.PRIVATE)
-        count = 0 if count is None and is_bound else arguments.count(count, name, needed=not is_bound)
-        if output_range is not None:
-            output_range = arguments.output_range(output_range, name)
-        model = None if like is None else self._model(like, name)
-        self._recorder.reserve(name)
-        binding = sum(b.is_bound for b in self._buffers) if is_bound else 0
-        buffer = Buffer.make(
-            name,
-            binding,
-            access,
-            element,
-            count,
-            is_output=is_output,
-            kind=kind,
-            like=model,
-            output_range=output_range,
-            loc=caller_location(),
-        )
-        handle = BufferHandle(self._recorder, buffer, element)
-        self._buffers.append(buffer)
+
+    def _declared(self, buffer: Buffer) -> BufferHandle:
+        assert isinstance(buffer.element, ScalarType)
+        self._recorder.reserve(buffer.name)
+        self._keep(buffer)
+        handle = BufferHandle(self._recorder, buffer, buffer.element)
         if buffer.is_writable and not buffer.is_private:
             self._writable.append(handle.origin)
         return handle
+
+    def _emit(self, stmt: ir.Stmt) -> None:
+        self._recorder.emit(stmt)
+        if type(stmt) is ir.Barrier:
+            self._recorder.mark_written(*self._writable)
+        elif type(stmt) is ir.AsyncWait and stmt.tag in self._copies:
+            self._recorder.mark_written(self._copies.pop(stmt.tag))
+
+    def _emit_in_loop(self, stmt: ir.Stmt, what: str) -> None:
+        self._recorder.emit_in_loop(stmt, f"p.{what}")
 
     def _model(self, like: BufferHandle | str, name: str) -> str:
         """Returns the name of the buffer whose length the buffer ``name`` takes over."""

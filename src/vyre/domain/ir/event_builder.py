@@ -3,7 +3,7 @@
     b = EventBuilder("double", workgroup=64)
     b.buffer("y", ScalarType.U32, Access.READ_WRITE)
     i = LaunchId(IdKind.GLOBAL, 0)
-    b.open_if(Binary(BinaryOp.LT, i, BufferLength("y")))
+    b.if_(Binary(BinaryOp.LT, i, BufferLength("y")))
     b.store("y", i, Binary(BinaryOp.ADD, Load("y", i), Load("y", i)))
     b.close()
     double = b.build()
@@ -20,17 +20,17 @@ from typing import Final, NoReturn
 from vyre.domain.errors import UnfinishedProgram
 from vyre.domain.ir import arguments
 from vyre.domain.ir import nodes as ir
-from vyre.domain.ir.buffers import NO_HINTS, Access, Buffer, BufferHints, MemoryKind
-from vyre.domain.ir.caller import caller_location, fail
+from vyre.domain.ir.buffers import Buffer
+from vyre.domain.ir.caller import caller_location, fail, given_location, located
 from vyre.domain.ir.chains import IfChain, Link
 from vyre.domain.ir.definitions import Definition
-from vyre.domain.ir.definitions_in_use import DefinitionsInUse, warn_of_deprecated
+from vyre.domain.ir.definitions_in_use import warn_of_deprecated
 from vyre.domain.ir.numpy_scalars import Size, python_number
-from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.program import Program
+from vyre.domain.ir.rebuilding import with_body
+from vyre.domain.ir.shared_builder import SharedBuilder
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.ir.value import TypeLike, Value
-from vyre.domain.names import Dim3
+from vyre.domain.ir.value import Value
 from vyre.domain.printable import shown
 from vyre.domain.source_location import SourceLocation
 
@@ -87,14 +87,9 @@ class _Open:
                 if self.chain is None:
                     return ir.If(head.condition, body, loc=head.loc)
                 return self.chain.statement(body) if self.test is None else self._end_branch().statement()
-            case ir.Loop():
-                return ir.Loop(head.var, head.start, head.stop, head.step, body, loc=head.loc)
-            case ir.GridLoop():
-                return ir.GridLoop(head.name, head.limit, head.flag, body, loc=head.loc)
-            case ir.Block():
-                return ir.Block(body, loc=head.loc)
-            case ir.Region():
-                return ir.Region(head.generator, body, head.source, loc=head.loc)
+            case _:
+                stmt: ir.Stmt = with_body(head, body)
+                return stmt
 
     def _end_branch(self) -> IfChain:
         assert self.test is not None
@@ -150,31 +145,27 @@ class _OpenSwitch:
         return ir.Switch(self.selector, tuple(self.arms), tuple(self.body), loc=self.loc)
 
 
-class EventBuilder:
+class EventBuilder(SharedBuilder[ir.Expr, str, Buffer]):
     """Builds one program from events in program order; expressions are nodes of ``vyre.ir``.
 
     ``name``: label of the program.  ``workgroup``: lanes per workgroup, along x or as a tuple of up to three axes.
-    ``loc`` is, here and in every method, the position in the source that the reports of the validator name; None: no
-    position.
+    ``loc`` is, here and in every method, the position in the source that the reports of the validator name; None: that
+    of ``with b.at(loc)``, or no position.
 
     A method raises ``BuildError`` for an operand that is no expression, for an event that does not fit what is open,
     and for every event after ``build``.  An event that raised has changed nothing.
     """
 
-    __slots__ = ("_bindings", "_body", "_buffers", "_built", "_definitions", "_loc", "_name", "_open", "_workgroup")
+    __slots__ = ("_body", "_is_built", "_open")
 
+    @located
     def __init__(
         self, name: str | None = None, *, workgroup: Size | tuple[Size, ...], loc: SourceLocation | None = None
     ) -> None:
-        self._name = None if name is None else arguments.text(name, "the name of a program")
-        self._workgroup: Dim3 = arguments.workgroup_size(workgroup)
-        self._loc = loc
-        self._buffers: dict[str, Buffer] = {}
-        self._bindings = 0
-        self._definitions = DefinitionsInUse()
+        self._begin(name, workgroup, given_location())
         self._body: list[ir.Stmt] = []
         self._open: list[_Open | _OpenSwitch] = []
-        self._built = False
+        self._is_built = False
 
     # -- buffers --------------------------------------------------------------------------------------
 
@@ -182,56 +173,8 @@ class EventBuilder:
         """Adds a buffer as it is recorded, with its own binding number, and returns it."""
         if not isinstance(buffer, Buffer):
             fail(f"{buffer!r} is no Buffer", "pass a vyre.ir.Buffer, or describe it to buffer(...).")
-        self._check_unbuilt()
-        if buffer.name in self._buffers:
-            fail(f"there is a buffer `{buffer.name}` already", "give every buffer a name of its own.")
-        self._buffers[buffer.name] = buffer
-        if buffer.is_bound:
-            self._bindings = max(self._bindings, buffer.binding + 1)
-        return buffer
-
-    def buffer(
-        self,
-        name: str,
-        element: TypeLike,
-        access: Access = Access.READ_ONLY,
-        count: Size | None = None,
-        *,
-        is_output: bool = False,
-        kind: MemoryKind | None = None,
-        like: str | None = None,
-        output_range: tuple[Size, Size] | None = None,
-        hints: BufferHints = NO_HINTS,
-        loc: SourceLocation | None = None,
-    ) -> Buffer:
-        """Adds a buffer with the next binding number, which is one more than the largest so far, and returns it.
-
-        ``count``: number of elements; None: as many as the caller passes.  ``is_output``: the backend allocates the
-        buffer, zeroed, and returns it; its number of elements may be that of the buffer ``like``.  ``kind`` None: the
-        usual memory for the access.  A scalar parameter has ``Access.UNIFORM``, count 1 and ``MemoryKind.PUSH``.
-        ``output_range``: bytes [start, end) that are returned instead of all.
-        """
-        name = arguments.name(name, "the name of a buffer")
-        is_bound = access not in (Access.WORKGROUP, Access.PRIVATE)
-        if like is not None:
-            like = arguments.text(like, f"the buffer whose length `{name}` has")
-        if output_range is not None:
-            output_range = arguments.output_range(output_range, name)
-        return self.declare(
-            Buffer.make(
-                name,
-                self._bindings if is_bound else 0,
-                access,
-                arguments.element(element, name, is_value=kind is MemoryKind.PUSH),
-                0 if count is None and is_bound else arguments.count(count, name, needed=not is_bound),
-                is_output=is_output,
-                kind=kind,
-                like=like,
-                output_range=output_range,
-                hints=hints,
-                loc=loc,
-            )
-        )
+        self._check_declaration(buffer.name)
+        return self._declared(buffer)
 
     def define(self, definition: Definition | str) -> Definition:
         """Adds the definition of an operation, or that of an id from the registry, and returns it.
@@ -252,101 +195,44 @@ class EventBuilder:
             fail(f"{stmt!r} is no statement", "append a statement node of vyre.ir, such as Store(...).")
         self._emit(stmt)
 
+    @located
     def let(self, name: str, value: ir.Expr, *, loc: SourceLocation | None = None) -> None:
         """Declares the local ``name``, whose scope is the innermost open body; ``Var(name)`` reads it."""
-        self._emit(
-            ir.Let(arguments.text(name, "the name of a local"), _expression(value, "the value of a let"), loc=loc)
-        )
+        name = arguments.text(name, "the name of a local")
+        self._emit(ir.Let(name, _expression(value, "the value of a let"), loc=given_location()))
 
+    @located
     def assign(self, name: str, value: ir.Expr, *, loc: SourceLocation | None = None) -> None:
         """Overwrites the visible local ``name`` with a value of the same type."""
         name = arguments.text(name, "the name of a local")
-        self._emit(ir.Assign(name, _expression(value, "the value of an assignment"), loc=loc))
+        self._emit(ir.Assign(name, _expression(value, "the value of an assignment"), loc=given_location()))
 
+    @located
     def store(self, buffer: str, index: ir.Expr, value: ir.Expr, *, loc: SourceLocation | None = None) -> None:
         """Writes the element ``index`` (any integer type) of a buffer; ``buffer`` is its name."""
-        name = _buffer_name(buffer)
-        self._emit(
-            ir.Store(
-                name, _expression(index, "the index of a store"), _expression(value, "the value of a store"), loc=loc
-            )
-        )
-
-    def break_(self, *, loc: SourceLocation | None = None) -> None:
-        """Leaves the innermost loop."""
-        self._emit(ir.Break(loc=loc))
-
-    def continue_(self, *, loc: SourceLocation | None = None) -> None:
-        """Continues with the next round of the innermost loop."""
-        self._emit(ir.Continue(loc=loc))
-
-    def return_(self, *, loc: SourceLocation | None = None) -> None:
-        """Ends the lane."""
-        self._emit(ir.Return(loc=loc))
-
-    def trap(self, address: ir.Expr, tag: str, *, loc: SourceLocation | None = None) -> None:
-        """Ends the lane and fails the dispatch with ``TrapError(tag, address)``; ``address`` is u32."""
-        tag = arguments.text(tag, "the tag of a trap")
-        self._emit(ir.Trap(_expression(address, "the address of a trap"), tag, loc=loc))
-
-    def barrier(self, ordering: Ordering = Ordering.SEQ_CST, *, loc: SourceLocation | None = None) -> None:
-        """Makes all lanes of the workgroup wait for each other, or those of the grid with ``Ordering.GRID_SYNC``."""
-        if not isinstance(ordering, Ordering):
-            fail(f"{ordering!r} is no ordering", "use a member of vyre.ir.Ordering.")
-        self._emit(ir.Barrier(ordering, loc=loc))
-
-    def async_load(
-        self,
-        source: str,
-        destination: str,
-        offset: ir.Expr,
-        size: ir.Expr,
-        tag: str,
-        *,
-        loc: SourceLocation | None = None,
-    ) -> None:
-        """Captures ``size`` bytes of ``source`` from byte ``offset``; ``async_wait(tag)`` writes them to the start of
-        ``destination``.  Offset and size are u32.
-        """
-        self._copy(ir.AsyncLoad, source, destination, offset, size, tag, loc)
-
-    def async_store(
-        self,
-        source: str,
-        destination: str,
-        offset: ir.Expr,
-        size: ir.Expr,
-        tag: str,
-        *,
-        loc: SourceLocation | None = None,
-    ) -> None:
-        """Captures the first ``size`` bytes of ``source``; ``async_wait(tag)`` writes them to ``destination`` from
-        byte ``offset``.  Offset and size are u32.
-        """
-        self._copy(ir.AsyncStore, source, destination, offset, size, tag, loc)
-
-    def async_wait(self, tag: str, *, loc: SourceLocation | None = None) -> None:
-        """Performs the write of the copy issued under ``tag``."""
-        self._emit(ir.AsyncWait(arguments.text(tag, "the tag of a copy"), loc=loc))
+        name, where = _buffer_name(buffer), _expression(index, "the index of a store")
+        self._emit(ir.Store(name, where, _expression(value, "the value of a store"), loc=given_location()))
 
     # -- bodies ---------------------------------------------------------------------------------------
 
-    def open_loop(
-        self, var: str, start: ir.Expr, stop: ir.Expr, step: ir.Expr = _ONE, *, loc: SourceLocation | None = None
+    @located
+    def for_(
+        self, name: str, start: ir.Expr, stop: ir.Expr, step: ir.Expr = _ONE, *, loc: SourceLocation | None = None
     ) -> None:
-        """Opens the body of a loop: ``Var(var)`` counts up from ``start`` by ``step`` while it is below ``stop``.
+        """Opens the body of a loop: ``Var(name)`` counts up from ``start`` by ``step`` while it is below ``stop``.
 
         With a negative step it counts down while it is above ``stop``.  The bounds are read once, before the first
-        round, and have one integer type, which ``var`` takes; the step is the u32 1 unless another one is given.
+        round, and have one integer type, which ``Var(name)`` takes; the step is the u32 1 unless another one is given.
         """
         bounds = (
             _expression(start, "the start of a loop"),
             _expression(stop, "the stop of a loop"),
             _expression(step, "the step of a loop"),
         )
-        self._enter(ir.Loop(arguments.text(var, "the variable of a loop"), *bounds, (), loc=loc))
+        self._enter(ir.Loop(arguments.text(name, "the variable of a loop"), *bounds, (), loc=given_location()))
 
-    def open_grid_loop(self, name: str, limit: ir.Expr, flag: str, *, loc: SourceLocation | None = None) -> None:
+    @located
+    def grid_loop(self, name: str, limit: ir.Expr, flag: str, *, loc: SourceLocation | None = None) -> None:
         """Opens the body of a loop whose rounds all lanes of the grid run together, at most ``limit`` (u32) of them.
 
         ``flag`` is the name of a u32 buffer, whose element 0 is 0 when a round starts; the loop ends after a round that
@@ -354,19 +240,21 @@ class EventBuilder:
         """
         name = arguments.text(name, "the name of a number of rounds")
         most = _expression(limit, "the limit of a grid loop")
-        self._enter(ir.GridLoop(name, most, _buffer_name(flag), (), loc=loc))
+        self._enter(ir.GridLoop(name, most, _buffer_name(flag), (), loc=given_location()))
 
-    def open_if(self, condition: ir.Expr, *, loc: SourceLocation | None = None) -> None:
-        """Opens the body that runs where ``condition`` (bool) holds."""
-        self._enter(ir.If(_expression(condition, "the condition of an if"), (), loc=loc))
+    @located
+    def if_(self, test: ir.Expr, *, loc: SourceLocation | None = None) -> None:
+        """Opens the body that runs where ``test`` (bool) holds."""
+        self._enter(ir.If(_expression(test, "the condition of an if"), (), loc=given_location()))
 
-    def elif_(self, condition: ir.Expr, *, loc: SourceLocation | None = None) -> None:
-        """Ends the body of the ``if`` that is open innermost, and opens the one that runs where ``condition`` (bool)
+    @located
+    def elif_(self, test: ir.Expr, *, loc: SourceLocation | None = None) -> None:
+        """Ends the body of the ``if`` that is open innermost, and opens the one that runs where ``test`` (bool)
         holds and no earlier condition did; only these lanes evaluate it.
 
         One ``close()`` ends all bodies of the ``if``, however many there are.
         """
-        self._open_if("elif_").branch(_expression(condition, "the condition of an else-if"), loc)
+        self._open_if("elif_").branch(_expression(test, "the condition of an else-if"), given_location())
 
     def else_(self) -> None:
         """Ends the body of the ``if`` that is open innermost, and opens the one that runs where no condition held.
@@ -376,15 +264,17 @@ class EventBuilder:
         opened = self._open_if("else_")
         opened.branch(None, opened.head.loc)
 
-    def open_switch(self, selector: ir.Expr, *, loc: SourceLocation | None = None) -> None:
+    @located
+    def switch(self, selector: ir.Expr, *, loc: SourceLocation | None = None) -> None:
         """Opens a switch over ``selector``, of any integer type, which is evaluated once.
 
         ``case(...)`` opens its first arm and each further one, ``default()`` the body for all other values; one
         ``close()`` ends the switch.  No lane falls through from one arm to the next.
         """
         self._check_open()
-        self._open.append(_OpenSwitch(_expression(selector, "the selector of a switch"), loc))
+        self._open.append(_OpenSwitch(_expression(selector, "the selector of a switch"), given_location()))
 
+    @located
     def case(self, *labels: ir.Literal, loc: SourceLocation | None = None) -> None:
         """Opens the arm for the values ``labels``, literals of the selector's type, of the switch that is open
         innermost.
@@ -395,34 +285,36 @@ class EventBuilder:
         for label in labels:
             if type(label) is not ir.Literal:
                 if type(label) in _EXPRESSIONS:
-                    fail(f"a label of a case is no literal but {label!r}", "compare other values in open_if(...).")
+                    fail(f"a label of a case is no literal but {label!r}", "compare other values in if_(...).")
                 _refuse_operand(label, "a label of a case")
             if not label.dtype.is_integer:
                 fail(f"a label of a case is {label.dtype.text}", "use literals of the selector's integer type.")
         if len({*labels} - opened.known) < len(labels):
             fail(f"a label of {[label.value for label in labels]} stands in the switch twice", "give it to one arm.")
         opened.known |= {*labels}
-        opened.open_arm(labels, loc)
+        opened.open_arm(labels, given_location())
 
     def default(self) -> None:
         """Opens the body of the switch that is open innermost for the values that no arm has; it comes last."""
         self._open_switch("default").open_arm(None, None)
 
-    def open_block(self, *, loc: SourceLocation | None = None) -> None:
+    @located
+    def block(self, *, loc: SourceLocation | None = None) -> None:
         """Opens a scope."""
-        self._enter(ir.Block((), loc=loc))
+        self._enter(ir.Block((), loc=given_location()))
 
-    def open_region(self, generator: str, source: str | None = None, *, loc: SourceLocation | None = None) -> None:
+    @located
+    def region(self, generator: str, source: str | None = None, *, loc: SourceLocation | None = None) -> None:
         """Opens a scope with a provenance label, which changes no result."""
         if source is not None:
             arguments.text(source, "the source of a region")
-        self._enter(ir.Region(arguments.text(generator, "the label of a region"), (), source, loc=loc))
+        self._enter(ir.Region(arguments.text(generator, "the label of a region"), (), source, loc=given_location()))
 
     def close(self) -> ir.Stmt:
         """Ends the body that is open innermost, and returns the statement that it has become."""
         self._check_unbuilt()
         if not self._open:
-            fail("close() has nothing to close: no body is open", "call it once for every open_...(...).")
+            fail("close() has nothing to close: no body is open", "call it once for every body that was opened.")
         stmt = self._open.pop().closed()
         self._emit(stmt)
         return stmt
@@ -450,31 +342,19 @@ class EventBuilder:
                 f"{named}{more}",
                 fix="call close() for each of them.",
             )
-        self._built = True
-        program = Program(
-            tuple(self._buffers.values()),
-            self._workgroup,
-            tuple(self._body),
-            self._name,
-            definitions=self._definitions.all(),
-            loc=self._loc,
-        )
-        if check:
-            from vyre.domain.validation.validator import check_rules
-
-            check_rules(program).raise_if_invalid()
-        return program
+        self._is_built = True
+        return self._built(tuple(self._body), check=check)
 
     # -- internals ------------------------------------------------------------------------------------
 
     def _emit(self, stmt: ir.Stmt) -> None:
         last = self._open[-1] if self._open else None
-        if self._built or (last is not None and not last.takes_statements):
+        if self._is_built or (last is not None and not last.takes_statements):
             self._check_open()
         (self._body if last is None else last.body).append(stmt)
 
     def _enter(self, head: ir.If | ir.Loop | ir.GridLoop | ir.Block | ir.Region) -> None:
-        if self._built or (self._open and not self._open[-1].takes_statements):
+        if self._is_built or (self._open and not self._open[-1].takes_statements):
             self._check_open()
         self._open.append(_Open(head))
 
@@ -484,7 +364,7 @@ class EventBuilder:
         last = self._open[-1] if self._open else None
         if not isinstance(last, _Open) or last.test is None:
             inside = "no body is open" if last is None else f"{last.text} is open innermost"
-            fail(f"{event}() has no `if`: {inside}", "call it between open_if(...) and its close(), before else_().")
+            fail(f"{event}() has no `if`: {inside}", "call it between if_(...) and its close(), before else_().")
         return last
 
     def _open_switch(self, event: str) -> _OpenSwitch:
@@ -495,7 +375,7 @@ class EventBuilder:
             inside = "no body is open" if last is None else f"{last.text} is open innermost"
             fail(
                 f"{event}() has no switch: {inside}",
-                "call it between open_switch(...) and its close(), default() last.",
+                "call it between switch(...) and its close(), default() last.",
             )
         return last
 
@@ -507,22 +387,32 @@ class EventBuilder:
             fail(f"a statement stands in {last.text} before its first case", "call case(...) or default() first.")
 
     def _check_unbuilt(self) -> None:
-        if self._built:
+        if self._is_built:
             fail("the program is built already", "send every event before build(), or make a new EventBuilder.")
 
-    def _copy(
-        self,
-        kind: type[ir.AsyncLoad] | type[ir.AsyncStore],
-        source: str,
-        destination: str,
-        offset: ir.Expr,
-        size: ir.Expr,
-        tag: str,
-        loc: SourceLocation | None,
-    ) -> None:
-        first, length = _expression(offset, "the offset of a copy"), _expression(size, "the size of a copy")
-        names = _buffer_name(source), _buffer_name(destination)
-        self._emit(kind(*names, first, length, arguments.text(tag, "the tag of a copy"), loc=loc))
+    def _place(self) -> SourceLocation | None:
+        return given_location()
+
+    def _operand(self, operand: ir.Expr, role: str) -> ir.Expr:
+        return _expression(operand, role)
+
+    def _array_name(self, array: str, role: str) -> str:
+        return _buffer_name(array)
+
+    def _model(self, like: str, name: str) -> str:
+        return arguments.text(like, f"the buffer whose length `{name}` has")
+
+    def _check_declaration(self, name: str) -> None:
+        self._check_unbuilt()
+        if name in self._buffers:
+            fail(f"there is a buffer `{name}` already", "give every buffer a name of its own.")
+
+    def _declared(self, buffer: Buffer) -> Buffer:
+        self._keep(buffer)
+        return buffer
+
+    def _emit_in_loop(self, stmt: ir.Stmt, what: str) -> None:
+        self._emit(stmt)
 
 
 def _expression(expr: ir.Expr, what: str) -> ir.Expr:

@@ -16,6 +16,7 @@ from vyre.domain.ir.numpy_scalars import NumpyNumber, python_number
 from vyre.domain.ir.operators import SUBGROUP, AtomicOp, BinaryOp, Ordering, Span, SubgroupOp, UnaryOp
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.printable import shown
+from vyre.domain.source_location import SourceLocation
 
 
 class IdKind(IdentityEnum):
@@ -52,7 +53,9 @@ class Literal(Node):
             )
 
     @classmethod
-    def of(cls, dtype: ScalarType, value: int | float | bool | NumpyNumber) -> Literal:
+    def of(
+        cls, dtype: ScalarType, value: int | float | bool | NumpyNumber, *, loc: SourceLocation | None = None
+    ) -> Literal:
         """Returns the literal nearest to a number of Python or NumPy.
 
         Integers must be in range, and what is no such number is refused (``ValueError``); floats round once.
@@ -60,7 +63,7 @@ class Literal(Node):
         number = python_number(value)
         if not isinstance(number, int | float):
             raise ValueError(f"{shown(value)} is no number. Fix: give an int, a float or a bool of Python or NumPy.")
-        return cls(dtype, value_bits(dtype, number))
+        return cls(dtype, value_bits(dtype, number), loc=loc)
 
     @property
     def value(self) -> int | float | bool:

@@ -15,15 +15,16 @@ from functools import wraps
 from typing import Final, ParamSpec
 
 from vyre.domain.errors import LocatedError, UnsupportedUse
-from vyre.domain.ir.caller import is_ours, outside
+from vyre.domain.ir.caller import given_location, is_ours, outside, was_entered
 from vyre.domain.ir.foreign_names import closest
 from vyre.domain.ir.foreign_use import explain_unbound
-from vyre.domain.source_location import SourceLocation
+from vyre.domain.source_location import UNSHOWN, SourceLocation
 
 Called = Callable[..., object]
 P = ParamSpec("P")
 _OWNERS: Final = {
     "ProgramBuilder": "p",
+    "SharedBuilder": "p",
     "BufferHandle": "buffer",
     "Atomics": "buffer",
     "SwitchArms": "s",
@@ -49,7 +50,8 @@ def explain_call(error: BaseException, raised: type[LocatedError], owners: Mappi
     frame, line = frames[-1]
     called = _called({**frame.f_globals, **frame.f_locals}, unfit[1], unfit[2])
     if called is not None:
-        _tell(error, called, raised, owners, SourceLocation(frame.f_code.co_filename, line))
+        loc = given_location() or SourceLocation(frame.f_code.co_filename, line, None, UNSHOWN)
+        _tell(error, called, raised, owners, loc)
 
 
 def _called(names: Mapping[str, object], cls: str | None, name: str) -> Called | None:
@@ -79,6 +81,7 @@ def _tell(
     error: BaseException, called: Called, raised: type[LocatedError], owners: Mapping[str, str], loc: SourceLocation
 ) -> None:
     text = str(error).partition(". Did you mean ")[0]  # of Python 3.13
+    text = text.replace("SharedBuilder.", "ProgramBuilder.")  # the class that users know
     raise raised(text, fix=f"{_fix(text, called, owners)}.", loc=loc) from error
 
 
@@ -94,7 +97,7 @@ def _fix(text: str, called: Called, owners: Mapping[str, str]) -> str:
     keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
     shown = [str(p.replace(annotation=p.empty)) for p in parameters if p not in keywords]
     shown += [f"{p.name}=..." for p in keywords if p.default is p.empty]
-    optional = ", ".join(p.name for p in keywords if p.default is not p.empty)
+    optional = ", ".join(p.name for p in keywords if p.default is not p.empty and p.name != "loc")
     inputs = "; inputs are one dict or one list" if any(p.name == "inputs" for p in parameters) else ""
     return f"write {target}({', '.join(shown)}){f', and by keyword {optional}' if optional else ''}{inputs}"
 
@@ -113,7 +116,7 @@ def explained(construct: Callable[P, None]) -> Callable[P, None]:
         try:
             construct(*args, **kwargs)
         except TypeError as error:
-            if error.__traceback__ is not None and error.__traceback__.tb_next is None:  # it was not even entered
+            if not was_entered(error):
                 _tell(error, construct, UnsupportedUse, _OWNERS, outside())
             raise
 

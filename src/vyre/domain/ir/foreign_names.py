@@ -60,7 +60,7 @@ BUILDER: Final = _table(
         "case match default": _SWITCH,
         "view view1d reshape matrix image": "write m = p.view2d(buffer, width), and m[row, column]",
         "range prange arange loop forrange foreach staticrange unroll": _LOOP,
-        "buffer ndarray tensor zeros empty ones full field alloc pointer arg argument": _MEMORY,
+        "ndarray tensor zeros empty ones full field alloc pointer arg argument": _MEMORY,
         "shared sharedarray sharedmemory sharedmem smem groupshared": _WORKGROUP,
         "local localarray scratch private privatearray stack": _ARRAY,
         "scalar parameter": _PARAM,

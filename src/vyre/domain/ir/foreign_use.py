@@ -14,11 +14,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final, NoReturn
 
 from vyre.domain.errors import UnboundVariable, UnknownAttribute, UnsupportedUse
-from vyre.domain.ir.caller import caller_location, user_frames, users_line, users_name
+from vyre.domain.ir.caller import caller_location, given_location, user_frames, users_line, users_name
 from vyre.domain.ir.foreign_names import BUFFER, BUILDER, SWITCH, VALUE, Hints, attribute_hint, function_hint
 from vyre.domain.ir.numpy_scalars import is_numpy, python_number
 from vyre.domain.printable import shown
-from vyre.domain.source_location import SourceLocation
+from vyre.domain.source_location import UNSHOWN, SourceLocation
 
 
 def refuse(message: str, fix: str) -> NoReturn:
@@ -66,7 +66,7 @@ def explain_unbound(error: BaseException) -> None:
                     "has no value yet",
                     fix=f"for a p.var write {name}.assign(...) there; or declare `nonlocal {name}` (`global` for a "
                     "name of the module).",
-                    loc=SourceLocation(raising.co_filename, line),
+                    loc=given_location() or SourceLocation(raising.co_filename, line, None, UNSHOWN),
                 ) from error
 
 

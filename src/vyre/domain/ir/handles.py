@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from vyre.domain.ir import arguments
 from vyre.domain.ir.buffers import Access, Buffer
-from vyre.domain.ir.caller import caller_location, fail
+from vyre.domain.ir.caller import caller_location, fail, located
 from vyre.domain.ir.expr import Atomic, BufferLength, Load, Var
 from vyre.domain.ir.foreign_use import ForeignBufferUse, refuse, set_attribute
 from vyre.domain.ir.limits import U32_MAX
@@ -28,9 +29,20 @@ from vyre.domain.ir.value import (
     integer,
     typed,
 )
+from vyre.domain.source_location import SourceLocation
 
 I = TypeVar("I", contravariant=True)  # noqa: E741
 _U32: Final = ScalarType.U32
+
+
+def _updated(op: BinaryOp) -> Callable[[Variable, Operand], Variable]:
+    """Returns the method for an in-place operator."""
+
+    def update(self: Variable, other: Operand) -> Variable:
+        self.assign(binary(op, self, other))
+        return self
+
+    return update
 
 
 class Variable(Value):
@@ -56,7 +68,8 @@ class Variable(Value):
         def __setattr__(self, name: str, value: object) -> None:
             set_attribute(self, name, value, "a variable", "write v.assign(x), or v += x and the like.")
 
-    def assign(self, value: Operand) -> None:
+    @located
+    def assign(self, value: Operand, *, loc: SourceLocation | None = None) -> None:
         """Overwrites the variable with a value of its type."""
         recorder = self._origin.recorder
         recorder.check_readable(self._origin, NEVER_STALE)
@@ -66,43 +79,21 @@ class Variable(Value):
         recorder.emit(Assign(self._name, recorder.consume(assigned), loc=caller_location()))
         recorder.mark_written(self._origin)
 
-    def _updated(self, op: BinaryOp, value: Operand) -> Variable:
-        self.assign(binary(op, self, value))
-        return self
-
-    def __iadd__(self, other: Operand) -> Variable:
-        return self._updated(BinaryOp.ADD, other)
-
-    def __isub__(self, other: Operand) -> Variable:
-        return self._updated(BinaryOp.SUB, other)
-
-    def __imul__(self, other: Operand) -> Variable:
-        return self._updated(BinaryOp.MUL, other)
-
-    def __itruediv__(self, other: Operand) -> Variable:
-        return self._updated(BinaryOp.DIV, other)
+    __iadd__ = _updated(BinaryOp.ADD)
+    __isub__ = _updated(BinaryOp.SUB)
+    __imul__ = _updated(BinaryOp.MUL)
+    __itruediv__ = _updated(BinaryOp.DIV)
 
     def __ifloordiv__(self, other: Operand) -> Variable:
         self.assign(self // other)
         return self
 
-    def __imod__(self, other: Operand) -> Variable:
-        return self._updated(BinaryOp.MOD, other)
-
-    def __iand__(self, other: Operand) -> Variable:
-        return self._updated(BinaryOp.BIT_AND, other)
-
-    def __ior__(self, other: Operand) -> Variable:
-        return self._updated(BinaryOp.BIT_OR, other)
-
-    def __ixor__(self, other: Operand) -> Variable:
-        return self._updated(BinaryOp.BIT_XOR, other)
-
-    def __ilshift__(self, other: Operand) -> Variable:
-        return self._updated(BinaryOp.SHL, other)
-
-    def __irshift__(self, other: Operand) -> Variable:
-        return self._updated(BinaryOp.SHR, other)
+    __imod__ = _updated(BinaryOp.MOD)
+    __iand__ = _updated(BinaryOp.BIT_AND)
+    __ior__ = _updated(BinaryOp.BIT_OR)
+    __ixor__ = _updated(BinaryOp.BIT_XOR)
+    __ilshift__ = _updated(BinaryOp.SHL)
+    __irshift__ = _updated(BinaryOp.SHR)
 
 
 class Atomics(ForeignBufferUse, Generic[I]):
@@ -110,7 +101,10 @@ class Atomics(ForeignBufferUse, Generic[I]):
 
     __slots__ = ()
 
-    def atomic_add(self, index: I, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
+    @located
+    def atomic_add(
+        self, index: I, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST, loc: SourceLocation | None = None
+    ) -> Value:
         """Adds to an element, wrapping; returns the old value.
 
         Every atomic acts at the point of its call, whether or not its result is used; out of range it returns 0 and
@@ -118,36 +112,64 @@ class Atomics(ForeignBufferUse, Generic[I]):
         """
         return self._update(AtomicOp.ADD, index, value, ordering)
 
-    def atomic_or(self, index: I, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
+    @located
+    def atomic_or(
+        self, index: I, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST, loc: SourceLocation | None = None
+    ) -> Value:
         """Combines an element with ``value`` by bitwise or; returns the old value."""
         return self._update(AtomicOp.OR, index, value, ordering)
 
-    def atomic_and(self, index: I, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
+    @located
+    def atomic_and(
+        self, index: I, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST, loc: SourceLocation | None = None
+    ) -> Value:
         """Combines an element with ``value`` by bitwise and; returns the old value."""
         return self._update(AtomicOp.AND, index, value, ordering)
 
-    def atomic_xor(self, index: I, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
+    @located
+    def atomic_xor(
+        self, index: I, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST, loc: SourceLocation | None = None
+    ) -> Value:
         """Combines an element with ``value`` by bitwise exclusive or; returns the old value."""
         return self._update(AtomicOp.XOR, index, value, ordering)
 
-    def atomic_min(self, index: I, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
+    @located
+    def atomic_min(
+        self, index: I, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST, loc: SourceLocation | None = None
+    ) -> Value:
         """Stores the smaller of element and ``value``; returns the old value."""
         return self._update(AtomicOp.MIN, index, value, ordering)
 
-    def atomic_max(self, index: I, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
+    @located
+    def atomic_max(
+        self, index: I, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST, loc: SourceLocation | None = None
+    ) -> Value:
         """Stores the larger of element and ``value``; returns the old value."""
         return self._update(AtomicOp.MAX, index, value, ordering)
 
-    def atomic_exchange(self, index: I, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
+    @located
+    def atomic_exchange(
+        self, index: I, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST, loc: SourceLocation | None = None
+    ) -> Value:
         """Stores ``value``; returns the old value."""
         return self._update(AtomicOp.EXCHANGE, index, value, ordering)
 
-    def atomic_fetch_nand(self, index: I, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
+    @located
+    def atomic_fetch_nand(
+        self, index: I, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST, loc: SourceLocation | None = None
+    ) -> Value:
         """Stores ``~(old & value)``; returns the old value."""
         return self._update(AtomicOp.FETCH_NAND, index, value, ordering)
 
+    @located
     def atomic_compare_exchange(
-        self, index: I, expected: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST
+        self,
+        index: I,
+        expected: Operand,
+        value: Operand,
+        *,
+        ordering: Ordering = Ordering.SEQ_CST,
+        loc: SourceLocation | None = None,
     ) -> Value:
         """Stores ``value`` if the element equals ``expected``, never failing spuriously; returns the old value."""
         return self._update(AtomicOp.COMPARE_EXCHANGE, index, value, ordering, expected)

@@ -36,6 +36,7 @@ from vyre.domain.ir.json_tree import (
     text,
 )
 from vyre.domain.ir.limits import MAX_BUFFERS, MAX_DEFINITIONS, MAX_PARAMETERS, check_names, check_writable
+from vyre.domain.ir.location_table import LocationTable, table_of, with_table
 from vyre.domain.ir.node import Node, fields_getter
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, SubgroupOp, SubgroupRow, UnaryOp
 from vyre.domain.ir.size_parameters import SIZE_NAMES, SizeParameter, written_sizes
@@ -184,8 +185,9 @@ _GRAMMAR: Final = Grammar(_EXPRESSIONS, _STATEMENTS, labels=LITERALS)
 
 
 @telling_of_depth
-def to_json(program: Program) -> dict[str, Any]:
-    """Returns a JSON value (dicts, lists, strings, integers, booleans, None); ``from_json`` is the inverse.
+def to_json(program: Program, locations: bool = False) -> dict[str, Any]:
+    """Returns a JSON value (dicts, lists, strings, integers, booleans, None), with or without the locations of nodes;
+    ``from_json`` is the inverse.
 
     Raises ``InvalidProgram`` for a program beyond the structural limits or with fields out of range.
     """
@@ -203,6 +205,12 @@ def to_json(program: Program) -> dict[str, Any]:
             written["sizes"] = list(map(list, sizes))
         if program.definitions:
             written["definitions"] = [_definition_to_json(each) for each in program.definitions]
+        if locations and (table := table_of(program)) is not None:
+            written["locations"] = {
+                "strings": list(table.strings),
+                "places": list(map(list, table.places)),
+                "nodes": list(map(list, table.nodes)),
+            }
         return {**written, "entry": _body_to_json(program.body)}
     except ValueError as error:
         raise InvalidProgram(f"the program has no JSON form: {error}") from None
@@ -384,7 +392,7 @@ def from_json(value: object, make: type[Program]) -> Program:
     sizes = fields.get("sizes", ())
     if written_sizes(sizes, buffers) != sizes:
         raise MalformedJson("a parameter holds no size of an axis", path="$.sizes")
-    return make(
+    program = make(
         buffers,
         fields["workgroup_size"],
         fold(fields["entry"], _GRAMMAR, count=count),
@@ -393,6 +401,32 @@ def from_json(value: object, make: type[Program]) -> Program:
         definitions=definitions,
         sizes=sizes,
     )
+    if "locations" not in fields:
+        return program
+    try:
+        return with_table(program, fields["locations"])
+    except ValueError as error:
+        raise MalformedJson(str(error), path="$.locations") from None
+
+
+def _locations(value: object) -> LocationTable:
+    fields = record(value, "$.locations", {"strings": _strings, "places": _rows(4), "nodes": _rows(2)}, {})
+    return LocationTable(**fields)
+
+
+def _strings(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"expected a list of strings, found {brief(value)}")
+    return tuple(map(text, value))
+
+
+def _rows(least: int) -> Leaf:
+    def rows(value: object) -> tuple[tuple[int, ...], ...]:
+        if not isinstance(value, list) or not all(isinstance(row, list) and len(row) >= least for row in value):
+            raise ValueError(f"expected lists of at least {least} numbers, found {brief(value)}")
+        return tuple([tuple(map(_U32, row)) for row in value])
+
+    return rows
 
 
 def _sizes(value: object) -> tuple[SizeParameter, ...]:
@@ -442,7 +476,12 @@ def _definition(raw: object, path: str, count: NodeCount) -> Definition:
     return Definition(fields["id"], fields["version"], fields["parameters"], fields["result_type"], body, result.value)
 
 
-_OPTIONS: Final[dict[str, Leaf]] = {**LABELS, "sizes": _sizes, "definitions": lambda value: value}
+_OPTIONS: Final[dict[str, Leaf]] = {
+    **LABELS,
+    "sizes": _sizes,
+    "locations": _locations,
+    "definitions": lambda value: value,
+}
 
 
 def buffer_list(raw: object) -> list[Any]:

@@ -129,12 +129,12 @@ class Program(Node):
         expect("filename", filename, str, "a name", InvalidInput)
         return _from_text(text, filename, cls)
 
-    def to_wire(self) -> bytes:
-        """Returns the program as ``.vyrb`` bytes, in the oldest version of the form that holds it.
+    def to_wire(self, *, locations: bool = False) -> bytes:
+        """Returns the program as ``.vyrb`` bytes, with the source locations of its nodes if ``locations`` says so.
 
         Raises ``InvalidProgram`` if a name does not resolve.
         """
-        return _to_wire(self)
+        return _to_wire(self, locations)
 
     @classmethod
     def from_wire(cls, data: bytes | bytearray | memoryview) -> Program:
@@ -142,9 +142,11 @@ class Program(Node):
         expect("data", data, (bytes, bytearray, memoryview), "bytes", InvalidInput)
         return _from_wire(data, cls)
 
-    def to_json(self) -> dict[str, Any]:
-        """Returns the program as a JSON value of the format ``vyre-program/5``."""
-        return _to_json(self)
+    def to_json(self, *, locations: bool = False) -> dict[str, Any]:
+        """Returns the program as a JSON value of the format ``vyre-program/5``, with the source locations of its nodes
+        if ``locations`` says so.
+        """
+        return _to_json(self, locations)
 
     @classmethod
     def from_json(cls, value: object) -> Program:
@@ -163,11 +165,11 @@ class Program(Node):
 _digest: Final[FunctionAbove[[Program], bytes]] = FunctionAbove("Program.digest")
 _to_text: Final[FunctionAbove[[Program], str]] = FunctionAbove("Program.to_text")
 _from_text: Final[FunctionAbove[[str, str, type[Program]], Program]] = FunctionAbove("Program.from_text")
-_to_wire: Final[FunctionAbove[[Program], bytes]] = FunctionAbove("Program.to_wire")
+_to_wire: Final[FunctionAbove[[Program, bool], bytes]] = FunctionAbove("Program.to_wire")
 _from_wire: Final[FunctionAbove[[bytes | bytearray | memoryview, type[Program]], Program]] = FunctionAbove(
     "Program.from_wire"
 )
-_to_json: Final[FunctionAbove[[Program], dict[str, Any]]] = FunctionAbove("Program.to_json")
+_to_json: Final[FunctionAbove[[Program, bool], dict[str, Any]]] = FunctionAbove("Program.to_json")
 _from_json: Final[FunctionAbove[[object, type[Program]], Program]] = FunctionAbove("Program.from_json")
 _view: Final[FunctionAbove[[Program], str]] = FunctionAbove("Program._repr_html_")
 

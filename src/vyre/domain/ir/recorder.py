@@ -24,7 +24,7 @@ from vyre.domain.ir.stmt import Body, Let, Stmt
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.unique_names import UniqueNames
 from vyre.domain.ir.value import NEVER_STALE, Origin, Value, check_in_scope, refuse_closed
-from vyre.domain.source_location import SourceLocation
+from vyre.domain.source_location import UNSHOWN, SourceLocation
 
 T = TypeVar("T")
 
@@ -171,12 +171,16 @@ class BlockContext(Generic[T]):
             refuse(f"{self.what}(...) has no truth value", f"write `with {self.what}(...):`.")
 
     def _refuse(self, rebinding: Rebinding, file: str) -> NoReturn:
-        name, read_at = rebinding.name, SourceLocation(file, rebinding.read_at)
+        name, read_at = rebinding.name, f"{file}:{rebinding.read_at}, "
+        bound_at = SourceLocation(file, rebinding.bound_at, None, UNSHOWN)
+        is_given = self.loc.text != UNSHOWN
+        what, name, read_at = ("a name", "v", "") if is_given else (f"`{name}`", name, f"at {read_at}")
         raise BuildError(
-            f"`{name}` is bound to another value inside the {self.what} block of {self.loc}, and is used at {read_at}, "
+            f"{what} is bound to another value inside the {self.what} block of {self.loc}, and is used {read_at}"
             "after that block: Python bound it once, whatever the lanes do",
             fix=f"write {name} = p.var(...) before the block and {name}.assign(...) inside, or take another name.",
-            loc=SourceLocation(file, rebinding.bound_at),
+            loc=self.loc if is_given else bound_at,
+            python_loc=bound_at,
         )
 
     def _end(self, error: BaseException | None) -> Body:

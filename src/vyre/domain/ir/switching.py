@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Final
 
-from vyre.domain.ir.caller import caller_location, fail
+from vyre.domain.ir.caller import caller_location, fail, located
 from vyre.domain.ir.expr import Expr, Literal
 from vyre.domain.ir.foreign_use import ForeignSwitchUse
 from vyre.domain.ir.recorder import BlockContext, Frame, Recorder
@@ -40,20 +40,22 @@ class SwitchArms(ForeignSwitchUse):
         self._default: Body | None = None
         self._frame: Frame | None = None
 
-    def case(self, *labels: Operand) -> AbstractContextManager[None]:
+    @located
+    def case(self, *labels: Operand, loc: SourceLocation | None = None) -> AbstractContextManager[None]:
         """Opens the arm for some values of the selector: numbers or literals of its type, each in one arm only."""
-        loc = caller_location()
+        place = caller_location()
         self._check_open("s.case")
         if not labels:
             fail("s.case() has no label", "give it the values that it is for: s.case(1, 2).")
-        known = tuple(self._label(label, loc) for label in labels)
+        known = tuple(self._label(label, place) for label in labels)
 
         def finish(body: Body) -> None:
-            self._arms.append(Arm(known, body, loc=loc))
+            self._arms.append(Arm(known, body, loc=place))
 
         return self._arm("s.case", finish)
 
-    def default(self) -> AbstractContextManager[None]:
+    @located
+    def default(self, *, loc: SourceLocation | None = None) -> AbstractContextManager[None]:
         """Opens the arm for all values that no other arm has; it comes last."""
         self._check_open("s.default")
 

@@ -14,12 +14,12 @@ Typing follows the operator tables, so a mistake is reported at the line that ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol, TypeAlias
 
 from vyre.domain.ir.bits import value_bits
-from vyre.domain.ir.caller import caller_location, fail, users_name
+from vyre.domain.ir.caller import caller_location, fail, located, users_name
 from vyre.domain.ir.expr import Binary, Bitcast, Cast, Expr, Literal, Unary, Var
 from vyre.domain.ir.foreign_names import FLOAT, type_hint
 from vyre.domain.ir.foreign_use import ForeignValueUse, called, named, refuse, refuse_array
@@ -107,6 +107,24 @@ NO_READS: Final[Reads] = MappingProxyType({})
 NEVER_STALE: Final = 1 << 62
 
 
+def _operator(op: BinaryOp) -> Callable[[Value, Operand], Value]:
+    """Returns the method for an operator whose left operand is the value."""
+
+    def operate(self: Value, other: Operand) -> Value:
+        return binary(op, self, other)
+
+    return operate
+
+
+def _reflected(op: BinaryOp) -> Callable[[Value, Operand], Value]:
+    """Returns the method for an operator whose right operand is the value."""
+
+    def operate(self: Value, other: Operand) -> Value:
+        return binary(op, other, self)
+
+    return operate
+
+
 class Value(ForeignValueUse, ValueOfKernel):
     """An expression of a known type.  Values are made by a ``ProgramBuilder``, by operators and by ``vyre``
     functions.
@@ -152,14 +170,16 @@ class Value(ForeignValueUse, ValueOfKernel):
         """Returns whether the expression is exactly the local of this origin."""
         return isinstance(self._expr, Var) and origin in self.reads
 
-    def cast(self, dtype: TypeLike) -> Value:
+    @located
+    def cast(self, dtype: TypeLike, *, loc: SourceLocation | None = None) -> Value:
         """Converts to ``dtype``: integers modular, floats to integers saturating with NaN to 0, bool is ``x != 0``."""
         target = _executable(dtype, "cast")
         if not cast_is_legal(self._dtype, target):
             fail(f"{self._dtype.text} cannot be cast to {target.text}", "cast to an executable type.")
         return derive(Cast(target, self._expr, loc=caller_location()), target, self)
 
-    def bitcast(self, dtype: TypeLike) -> Value:
+    @located
+    def bitcast(self, dtype: TypeLike, *, loc: SourceLocation | None = None) -> Value:
         """Reinterprets the bits as ``dtype``, which must have the same width; NaN bits become canonical first."""
         target = _executable(dtype, "bitcast")
         if not bitcast_is_legal(self._dtype, target):
@@ -169,29 +189,14 @@ class Value(ForeignValueUse, ValueOfKernel):
             )
         return derive(Bitcast(target, self._expr, loc=caller_location()), target, self)
 
-    def __add__(self, other: Operand) -> Value:
-        return binary(BinaryOp.ADD, self, other)
-
-    def __radd__(self, other: Operand) -> Value:
-        return binary(BinaryOp.ADD, other, self)
-
-    def __sub__(self, other: Operand) -> Value:
-        return binary(BinaryOp.SUB, self, other)
-
-    def __rsub__(self, other: Operand) -> Value:
-        return binary(BinaryOp.SUB, other, self)
-
-    def __mul__(self, other: Operand) -> Value:
-        return binary(BinaryOp.MUL, self, other)
-
-    def __rmul__(self, other: Operand) -> Value:
-        return binary(BinaryOp.MUL, other, self)
-
-    def __truediv__(self, other: Operand) -> Value:
-        return binary(BinaryOp.DIV, self, other)
-
-    def __rtruediv__(self, other: Operand) -> Value:
-        return binary(BinaryOp.DIV, other, self)
+    __add__ = _operator(BinaryOp.ADD)
+    __radd__ = _reflected(BinaryOp.ADD)
+    __sub__ = _operator(BinaryOp.SUB)
+    __rsub__ = _reflected(BinaryOp.SUB)
+    __mul__ = _operator(BinaryOp.MUL)
+    __rmul__ = _reflected(BinaryOp.MUL)
+    __truediv__ = _operator(BinaryOp.DIV)
+    __rtruediv__ = _reflected(BinaryOp.DIV)
 
     def __floordiv__(self, other: Operand) -> Value:
         return _floor_division(self, other)
@@ -199,41 +204,18 @@ class Value(ForeignValueUse, ValueOfKernel):
     def __rfloordiv__(self, other: Operand) -> Value:
         return _floor_division(other, self)
 
-    def __mod__(self, other: Operand) -> Value:
-        return binary(BinaryOp.MOD, self, other)
-
-    def __rmod__(self, other: Operand) -> Value:
-        return binary(BinaryOp.MOD, other, self)
-
-    def __and__(self, other: Operand) -> Value:
-        return binary(BinaryOp.BIT_AND, self, other)
-
-    def __rand__(self, other: Operand) -> Value:
-        return binary(BinaryOp.BIT_AND, other, self)
-
-    def __or__(self, other: Operand) -> Value:
-        return binary(BinaryOp.BIT_OR, self, other)
-
-    def __ror__(self, other: Operand) -> Value:
-        return binary(BinaryOp.BIT_OR, other, self)
-
-    def __xor__(self, other: Operand) -> Value:
-        return binary(BinaryOp.BIT_XOR, self, other)
-
-    def __rxor__(self, other: Operand) -> Value:
-        return binary(BinaryOp.BIT_XOR, other, self)
-
-    def __lshift__(self, other: Operand) -> Value:
-        return binary(BinaryOp.SHL, self, other)
-
-    def __rlshift__(self, other: Operand) -> Value:
-        return binary(BinaryOp.SHL, other, self)
-
-    def __rshift__(self, other: Operand) -> Value:
-        return binary(BinaryOp.SHR, self, other)
-
-    def __rrshift__(self, other: Operand) -> Value:
-        return binary(BinaryOp.SHR, other, self)
+    __mod__ = _operator(BinaryOp.MOD)
+    __rmod__ = _reflected(BinaryOp.MOD)
+    __and__ = _operator(BinaryOp.BIT_AND)
+    __rand__ = _reflected(BinaryOp.BIT_AND)
+    __or__ = _operator(BinaryOp.BIT_OR)
+    __ror__ = _reflected(BinaryOp.BIT_OR)
+    __xor__ = _operator(BinaryOp.BIT_XOR)
+    __rxor__ = _reflected(BinaryOp.BIT_XOR)
+    __lshift__ = _operator(BinaryOp.SHL)
+    __rlshift__ = _reflected(BinaryOp.SHL)
+    __rshift__ = _operator(BinaryOp.SHR)
+    __rrshift__ = _reflected(BinaryOp.SHR)
 
     def __eq__(self, other: Operand) -> Value:  # type: ignore[override]
         return binary(BinaryOp.EQ, self, other)
@@ -241,17 +223,10 @@ class Value(ForeignValueUse, ValueOfKernel):
     def __ne__(self, other: Operand) -> Value:  # type: ignore[override]
         return binary(BinaryOp.NE, self, other)
 
-    def __lt__(self, other: Operand) -> Value:
-        return binary(BinaryOp.LT, self, other)
-
-    def __gt__(self, other: Operand) -> Value:
-        return binary(BinaryOp.GT, self, other)
-
-    def __le__(self, other: Operand) -> Value:
-        return binary(BinaryOp.LE, self, other)
-
-    def __ge__(self, other: Operand) -> Value:
-        return binary(BinaryOp.GE, self, other)
+    __lt__ = _operator(BinaryOp.LT)
+    __gt__ = _operator(BinaryOp.GT)
+    __le__ = _operator(BinaryOp.LE)
+    __ge__ = _operator(BinaryOp.GE)
 
     def __neg__(self) -> Value:
         return unary(UnaryOp.NEGATE, self)
@@ -305,7 +280,8 @@ TypeLike: TypeAlias = DataType | NumpyType
 _LOGICAL: Final = {BinaryOp.BIT_AND: BinaryOp.AND, BinaryOp.BIT_OR: BinaryOp.OR, BinaryOp.BIT_XOR: BinaryOp.NE}
 
 
-def literal(dtype: TypeLike, value: Number) -> Value:
+@located
+def literal(dtype: TypeLike, value: Number, *, loc: SourceLocation | None = None) -> Value:
     """Returns a constant of an executable type; raises ``BuildError`` if ``value`` does not fit."""
     number = python_number(value)
     if not isinstance(number, int | float):

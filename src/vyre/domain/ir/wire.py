@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from vyre.domain.ir.program import Program
 
 
-def encode(program: Program) -> bytes:
-    """Returns the program as ``.vyrb``; raises ``InvalidProgram`` if its names do not resolve or it takes too many
-    bytes.
+def encode(program: Program, locations: bool = False) -> bytes:
+    """Returns the program as ``.vyrb``, with or without the locations of its nodes; raises ``InvalidProgram`` if its
+    names do not resolve or it takes too many bytes.
     """
-    body, names = encode_sections(program)
+    body, names = encode_sections(program, locations=locations)
     definitions = [encode_definition(each) for each in program.definitions]
     defined = uleb(len(definitions)) + b"".join([uleb(len(each.body)) + each.body for each in definitions])
     names = b"".join([each.names for each in definitions]) + names

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, TypeVar
 from vyre.domain.ir import wire_format as w
 from vyre.domain.ir.buffers import Access, Buffer, BufferHints, CacheLocality, MemoryKind
 from vyre.domain.ir.limits import U64_MAX
+from vyre.domain.ir.location_table import LocationTable
 from vyre.domain.ir.size_parameters import SIZE_NAMES, SizeParameter, written_sizes
 from vyre.domain.ir.types import SCALAR_BY_TAG, DataType
 from vyre.domain.ir.wire_reader import WireReader
@@ -84,7 +85,7 @@ class Labels:
     def __init__(self, reader: WireReader, records: list[Record]) -> None:
         self._reader = reader
         flags = reader.byte()
-        if flags > w.HAS_NAME | w.NON_COMPOSABLE | w.HAS_SIZES:
+        if flags > w.HAS_NAME | w.NON_COMPOSABLE | w.HAS_SIZES | w.HAS_LOCATIONS:
             raise reader.fail("unknown flags of the names section")
         self.program_name: str | None = reader.string() if flags & w.HAS_NAME else None
         self.non_composable: bool = bool(flags & w.NON_COMPOSABLE)
@@ -100,6 +101,7 @@ class Labels:
         self.sizes = tuple([self._size() for _ in range(reader.uleb())]) if flags & w.HAS_SIZES else ()
         if flags & w.HAS_SIZES and (not self.sizes or written_sizes(self.sizes, self.declared()) != self.sizes):
             raise reader.fail("a parameter holds no size of an axis")
+        self.locations = self._locations() if flags & w.HAS_LOCATIONS else None
         if not reader.at_end:
             raise reader.fail("bytes follow the names section")
         self._next_local = self._next_block = 0
@@ -140,6 +142,15 @@ class Labels:
     def _size(self) -> SizeParameter:
         name, array = [self.buffer_names[self._reader.uleb(len(self.records) - 1)] for _ in range(2)]
         return name, array, -self._reader.uleb(len(SIZE_NAMES))
+
+    def _locations(self) -> LocationTable:
+        reader = self._reader
+        strings = tuple([reader.string() for _ in range(reader.uleb())])
+        return LocationTable(strings, self._rows(), self._rows())
+
+    def _rows(self) -> tuple[tuple[int, ...], ...]:
+        reader = self._reader
+        return tuple([tuple([reader.uleb() for _ in range(reader.uleb())]) for _ in range(reader.uleb())])
 
     def next_local(self) -> str:
         """Returns the name of the local that the body declares next."""

@@ -25,6 +25,7 @@ from vyre.domain.ir.limits import (
     MAX_STATEMENT_DEPTH,
     U64_MAX,
 )
+from vyre.domain.ir.location_table import with_table
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
 from vyre.domain.ir.stmt import Stmt
 from vyre.domain.ir.types import SCALAR_BY_TAG, ScalarType
@@ -64,7 +65,7 @@ def decode_sections(body: WireReader, names: WireReader, make: type[Program], de
     decoder = _Decoder(body, labels, defined.most_nodes)
     statements = decoder.run()
     labels.finish()
-    return make(
+    program = make(
         labels.declared(),
         (size_x, size_y, size_z),
         statements,
@@ -73,6 +74,12 @@ def decode_sections(body: WireReader, names: WireReader, make: type[Program], de
         definitions=defined.definitions,
         sizes=labels.sizes,
     )
+    if labels.locations is None:
+        return program
+    try:
+        return with_table(program, labels.locations)
+    except ValueError as error:
+        raise names.fail(str(error)) from None
 
 
 _ID_KIND: Final = by_value(IdKind)

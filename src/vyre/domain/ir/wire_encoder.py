@@ -15,6 +15,7 @@ from vyre.domain.ir.definition_nodes import DEFINITION_EXPRESSIONS, DEFINITION_S
 from vyre.domain.ir.expr import CHILDREN, LEAVES, Expr, Literal, children
 from vyre.domain.ir.forms import FORMS
 from vyre.domain.ir.limits import MAX_NAME_BYTES, check_writable, is_known_valid
+from vyre.domain.ir.location_table import LocationTable, table_of
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, SubgroupOp, UnaryOp
 from vyre.domain.ir.size_parameters import written_sizes
@@ -35,14 +36,15 @@ class Sections(NamedTuple):
     names: bytes
 
 
-def encode_sections(program: Program) -> Sections:
-    """Returns semantic body and names section.
+def encode_sections(program: Program, *, locations: bool = False) -> Sections:
+    """Returns semantic body and names section, which has the ``locations`` of nodes on request.
 
     Raises ``InvalidProgram`` where a name does not resolve, is declared twice where it is visible, or the program
     exceeds the limits of every written form.
     """
     writer, order = _written(program)
-    return Sections(writer.body(program, order), writer.names(program, order))
+    table = table_of(program) if locations else None
+    return Sections(writer.body(program, order), writer.names(program, order, table))
 
 
 def encode_body(program: Program) -> bytes:
@@ -432,11 +434,12 @@ class _Writer:
             head = bytes((tag[buffer.access], flags, tag[buffer.kind], tag[element]))
         return head + uleb(buffer.count) + tail
 
-    def names(self, program: Program, order: list[Buffer]) -> bytes:
+    def names(self, program: Program, order: list[Buffer], table: LocationTable | None) -> bytes:
         place = {buffer.name: i for i, buffer in enumerate(program.buffers)}
         flags = (program.name is not None) * w.HAS_NAME | program.non_composable * w.NON_COMPOSABLE
         sizes = written_sizes(program.sizes, order)
-        out = bytearray((flags | bool(sizes) * w.HAS_SIZES,))
+        flags |= bool(sizes) * w.HAS_SIZES | (table is not None) * w.HAS_LOCATIONS
+        out = bytearray((flags,))
         if program.name is not None:
             out += _string(program.name)
         for buffer in order:
@@ -451,6 +454,10 @@ class _Writer:
         if sizes:
             number = {buffer.name: i for i, buffer in enumerate(order)}
             out += _list(uleb(number[name]) + uleb(number[array]) + uleb(-axis) for name, array, axis in sizes)
+        if table is not None:
+            out += _list(map(_string, table.strings))
+            for rows in (table.places, table.nodes):
+                out += _list(_list(map(uleb, row)) for row in rows)
         return bytes(out)
 
 

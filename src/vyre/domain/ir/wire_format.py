@@ -31,7 +31,8 @@ arguments and has the number of the operation by first use, the number of argume
 Names: flags and the program's name; for each buffer name, binding, hints and its position in the declaration order;
 then, each list preceded by its length, names of locals in order of declaration, async tags, and for each block 0, or
 1 and a region's generator, or 2 and generator and source; with ``HAS_SIZES``, for each parameter that holds the size of
-an axis the numbers of its buffer and of that array, and the axis counted from the last one, which is 1.
+an axis the numbers of its buffer and of that array, and the axis counted from the last one, which is 1; with
+``HAS_LOCATIONS``, the strings, the places and the nodes of ``LocationTable``, each place and each node a list.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ HAS_RANGE: Final = 4
 HAS_NAME: Final = 1
 NON_COMPOSABLE: Final = 2
 HAS_SIZES: Final = 4
+HAS_LOCATIONS: Final = 8
 
 # A flag of the type of a parameter.
 IS_ATTRIBUTE: Final = 0x80

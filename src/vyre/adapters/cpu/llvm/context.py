@@ -21,7 +21,7 @@ from vyre.domain.cached import cached_property
 from vyre.domain.ir.expr import Atomic, Literal, Load, Var
 from vyre.domain.ir.operators import BinaryOp, UnaryOp
 from vyre.domain.ir.program import Buffer, Program
-from vyre.domain.ir.stmt import Barrier, Body, Let, Stmt, Store, operands, walk_statements
+from vyre.domain.ir.stmt import Barrier, Body, Let, Loop, Stmt, Store, operands, walk_statements
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_nodes
 from vyre.domain.scoped_names import ScopedNames
@@ -146,7 +146,7 @@ class Kernel:
         """The function that writes statements of which the whole workgroup runs one after the other; None in code for
         the lanes of one vector.
         """
-        self.count_steps: Callable[[], str] | None = None
+        self.count_steps: Callable[[Loop], str] | None = None
         """The function that counts a back edge for every lane of the workgroup, and returns an i1 that is true if any
         lane may take it; None where nothing is counted or one vector has all lanes.
         """

@@ -9,6 +9,8 @@ from typing import Final
 from vyre.adapters.cpu.llvm.context import Kernel
 from vyre.adapters.cpu.llvm.ids import linear_global_id
 from vyre.adapters.cpu.llvm.values import Value
+from vyre.domain.ir import nodes as ir
+from vyre.domain.sites import ENDED, NOWHERE, site_number
 
 CONTROL: Final = 3
 BUDGET: Final = 4
@@ -31,31 +33,34 @@ def poll(k: Kernel) -> None:
     w.place(going)
 
 
-def count(k: Kernel) -> str:
-    """Counts one back edge for the active lanes; returns those that may take it.
+def count(k: Kernel, loop: ir.Loop) -> str:
+    """Counts one back edge of a loop for the active lanes; returns those that may take it.
 
-    The others end, and the one with the lowest linear global id is noted.
+    The others end, and the one with the lowest linear global id is noted.  Their counts are ``ENDED`` and the number of
+    the loop from then on.
     """
     w, wide, masks = k.w, k.vector_type("i64"), k.vector_type("i1")
     poll(k)
     w.declare(_COUNT.replace("LANES", str(k.lanes)) if k.lanes > 1 else _COUNT_ONE)
+    number = site_number(loop)
+    ended = ENDED | (NOWHERE if number is None else number)
     mask = k.lane_mask()
     linear = linear_global_id(k)
     table = w.pure("inttoptr i64 {} to ptr", k.word(STEPS_USED))
     over = w.here(
-        f"call {masks} @vyre_count(ptr {control(k)}, ptr {table}, i64 {k.word(BUDGET)}, "
+        f"call {masks} @vyre_count(ptr {control(k)}, ptr {table}, i64 {k.word(BUDGET)}, i64 {ended}, "
         f"{wide} {linear}, {masks} {mask})"
     )
     k.mask = over
-    for loop in k.loops:
-        loop.end()
+    for frame in k.loops:
+        frame.end()
     k.mask = k.masks.combined("and", mask, k.masks.inverse(over))
     return k.mask
 
 
 _COUNT: Final = """\
 define internal <LANES x i1> @vyre_count(
-    ptr %control, ptr %table, i64 %budget, <LANES x i64> %lanes, <LANES x i1> %mask) noinline {
+    ptr %control, ptr %table, i64 %budget, i64 %ended, <LANES x i64> %lanes, <LANES x i1> %mask) noinline {
 entry:
   br label %head
 head:
@@ -72,6 +77,7 @@ count:
   %exceeded = icmp ugt i64 %used, %budget
   br i1 %exceeded, label %note, label %latch
 note:
+  store i64 %ended, ptr %place, align 8
   %lowest = getelementptr i8, ptr %control, i64 24
   %old = atomicrmw umin ptr %lowest, i64 %linear seq_cst
   %more = insertelement <LANES x i1> %over, i1 true, i32 %lane
@@ -86,7 +92,7 @@ end:
 }"""
 
 _COUNT_ONE: Final = """\
-define internal i1 @vyre_count(ptr %control, ptr %table, i64 %budget, i64 %linear, i1 %active) noinline {
+define internal i1 @vyre_count(ptr %control, ptr %table, i64 %budget, i64 %ended, i64 %linear, i1 %active) noinline {
 entry:
   br i1 %active, label %count, label %end
 count:
@@ -97,6 +103,7 @@ count:
   %exceeded = icmp ugt i64 %used, %budget
   br i1 %exceeded, label %note, label %end
 note:
+  store i64 %ended, ptr %place, align 8
   %lowest = getelementptr i8, ptr %control, i64 24
   %old = atomicrmw umin ptr %lowest, i64 %linear seq_cst
   br label %end

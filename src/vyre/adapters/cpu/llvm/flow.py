@@ -21,6 +21,7 @@ from vyre.domain.errors import INDIRECT_FIX, UnsupportedFeature
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import TRANSCENDENTALS, BinaryOp
 from vyre.domain.ir.walk import unique_nodes
+from vyre.domain.sites import trap_label
 
 MOST_COPIED: Final = 4_000
 """The number of statements up to which code is written twice, for all lanes active and for some."""
@@ -153,8 +154,8 @@ def write_statement(k: Kernel, stmt: ir.Stmt) -> Flow:
             async_copies.start(k, stmt, evaluate(k, stmt.offset), evaluate(k, stmt.size))
         case ir.AsyncWait():
             async_copies.wait(k, stmt)
-        case ir.Trap(address, tag):
-            control.trap(k, evaluate(k, address), tag)
+        case ir.Trap(address):
+            control.trap(k, evaluate(k, address), trap_label(stmt))
             return end_lanes(k)
         case ir.GridLoop():
             raise AssertionError("grid loops are split into programs before")

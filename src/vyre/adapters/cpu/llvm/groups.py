@@ -140,14 +140,14 @@ class Groups:
         k = self._k
         self._alive.put(k, k.lane_mask())
 
-    def _count_steps(self) -> str:
+    def _count_steps(self, loop: ir.Loop) -> str:
         """Counts a back edge for every lane that has not ended; returns an i1 that is true if one of them goes on."""
         k, alive = self._k, self._alive
         assert alive is not None
 
         def count() -> None:
             k.mask = k.both(k.mask, alive.load(k))
-            alive.put(k, control.count(k))
+            alive.put(k, control.count(k, loop))
 
         alive.reset(k)
         self._regions.each_vector(count)

@@ -448,7 +448,7 @@ class _MaskedLoop:
         left = k.masks.combined("and", left, k.splat("i1", more) if is_scalar else more)
         if k.options.counting:
             k.mask = left
-            left = control.count(k)
+            left = control.count(k, self._stmt)
         if isinstance(counter, Kept):
             counter.store(k, bounds.next(value))
         self._live.put(k, left)

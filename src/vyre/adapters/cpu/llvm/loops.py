@@ -157,7 +157,7 @@ class _Together:
                 self._exit.expect(k.lane_mask())
                 w.branch(more, counting, self._exit.label)
                 w.place(counting)
-                more = self._count_steps()
+                more = self._count_steps(stmt)
             self._exit.expect(k.lane_mask())
             w.branch(more, head, self._exit.label)
             w.close_scope()
@@ -258,7 +258,7 @@ class _Apart:
                 left = masks.combined("and", left, k.splat("i1", more) if is_scalar else masks.held(more))
             k.mask = left
             if k.options.counting:
-                left = k.mask = control.count(k)
+                left = k.mask = control.count(k, stmt)
             elif not bounds.is_short:
                 control.poll(k)
             following = bounds.next(counter)
@@ -281,6 +281,6 @@ class _Apart:
         return Flow.PARTLY
 
 
-def _count_steps(k: Kernel) -> Callable[[], str] | None:
+def _count_steps(k: Kernel) -> Callable[[ir.Loop], str] | None:
     """Returns the function that counts a back edge of a loop that the whole workgroup runs together."""
     return k.count_steps if k.write_statements is not None else None

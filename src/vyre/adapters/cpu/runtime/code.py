@@ -121,7 +121,7 @@ class CodeMaker(StoredCode):
         return Code(image, layout_of(emitted, effort), steps.spent_ns("compile"))
 
     def _emitted(self, source: KernelSource, options: EmitOptions, steps: Steps) -> EmittedCode:
-        program = prepared(source, options.passes, steps, self._services.device_passes)
+        program = prepared(source, options.passes, steps, self._services.device_passes, counting=options.counting)
         with steps.step("emit"):
             emitted = self.tools.emit(program, options, source.literals, self.decisions)
         self._counters.emits += 1

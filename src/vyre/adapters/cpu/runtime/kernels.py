@@ -70,6 +70,7 @@ class KernelModule:
         self._source = source
         self._light_ns = light_ns
         self.loaded: LoadedKernels = loaded
+        self.program: Final = source.program
         self.nodes: Final = node_facts(source.program).nodes
         self.options: Final = options
         self.launches: int = 0

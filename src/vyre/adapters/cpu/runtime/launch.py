@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from vyre.adapters.cpu.pool.job import Job
     from vyre.adapters.cpu.runtime.device import CpuDevice
+    from vyre.domain.ir.program import Program
     from vyre.domain.launch import Launch
 
 FRAME_HEAD: Final = 6
@@ -127,7 +128,10 @@ class StepFrame:
 
 
 class Owner(NamedTuple):
-    """The step to which a command belongs; ``kernel`` is the number of the kernel, None for a copy or a fill."""
+    """The step to which a command belongs; ``kernel`` is the number of the kernel, None for a copy or a fill.
+
+    ``used`` counts the loop steps of each lane; None where nobody reads them.  ``program`` is the one that is run.
+    """
 
     id: str
     title: str
@@ -136,6 +140,8 @@ class Owner(NamedTuple):
     kernel: int | None
     step_budget: int | None
     timeout_s: float | None
+    used: npt.NDArray[np.uint8] | None = None
+    program: Program | None = None
 
 
 def run_failed(device: CpuDevice, job: Job, outcome: Outcome, owners: Sequence[Owner]) -> BackendError:
@@ -175,13 +181,28 @@ def ended_error(
             tags = owner.module.loaded.kernels[owner.kernel].trap_tags
             error: BackendError = TrapError(tag=tags[tag], address=address, global_id=global_id(lane, owner.launch))
         case Outcome.OVER_BUDGET:
-            error = StepBudgetExceeded(budget=owner.step_budget or 0, global_id=global_id(lane, owner.launch))
+            where = global_id(lane, owner.launch)
+            error = StepBudgetExceeded(budget=owner.step_budget or 0, global_id=where, site=_loop_of(owner, lane))
         case _:
             return _stopped(device.backend, reason, owner)
+    if owner.program is not None:
+        from vyre.domain.sites import locate  # only for errors
+
+        locate(error, (owner.program,))
     segments = len(owner.module.loaded.kernels)
     if segments > 1 and owner.kernel is not None:
         error.add_note(f"segment {owner.kernel + 1} of {segments}, cut at grid barriers")
     return error
+
+
+def _loop_of(owner: Owner, lane: int) -> str | None:
+    """Returns the site of the loop in which a lane exceeded its budget; None where it is unknown."""
+    from vyre.domain.sites import ENDED, NOWHERE, stored_site  # only for errors
+
+    if owner.used is None:
+        return None
+    number = int.from_bytes(owner.used[8 * lane : 8 * lane + 8].tobytes(), "little") - ENDED
+    return stored_site(owner.module.program, number) if 0 <= number < NOWHERE else None
 
 
 def global_id(linear: int, launch: Launch) -> Dim3:

@@ -69,7 +69,7 @@ class Slot:
         self.loaded: Final = module.loaded
         first = (*frame.clearing(), *cleared)
         kernels = frame.kernels(self.loaded, launch, placement)
-        self.owners: Final = owners_of(pipeline.spec(launch), module, len(first), len(kernels))
+        self.owners: Final = owners_of(pipeline.spec(launch), module, frame, len(first), len(kernels))
         self.job: Final[Job] = device.job(CommandList(first, kernels, config.launches))
         self.job.set_timeout(config.timeout_s)
         self.job.keep = frame, data, self.loaded, placement

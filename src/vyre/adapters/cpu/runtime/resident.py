@@ -37,6 +37,7 @@ from vyre.ports.resident_buffer import ResidentBuffer
 
 if TYPE_CHECKING:
     from vyre.adapters.cpu.pool.job import Job
+    from vyre.domain.ir.program import Program
     from vyre.ports.cancellation import Cancellation
 
 UNROLLED: Final = 16
@@ -57,6 +58,7 @@ class PreparedStep(NamedTuple):
     read from a copy.  ``counted`` holds the buffers with atomics, and ``keep`` all memory.
     """
 
+    program: Program
     pipeline: CpuPipeline
     shape: Shape
     frame: StepFrame
@@ -98,7 +100,7 @@ class PreparedStep(NamedTuple):
     def owners(self) -> tuple[Owner, ...]:
         """Returns the owner of each command of ``first`` and of ``kernels``, which errors name."""
         spec = self.pipeline.spec(self.shape.launch)
-        return owners_of(spec, self.choice.module, len(self.first), len(self.kernels))
+        return owners_of(spec, self.choice.module, self.frame, len(self.first), len(self.kernels), self.program)
 
     @property
     def all_owners(self) -> tuple[Owner, ...]:
@@ -252,6 +254,7 @@ class CpuMemory(HostMemory):
         kernels = frame.kernels(loaded, launch, choice.placement)
         buffers = tuple([host for host in bound.memory if isinstance(host, HostBuffer)])
         return PreparedStep(
+            step.program,
             pipeline,
             shape,
             frame,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from vyre.adapters.cpu.pool.job import Job
+    from vyre.domain.ir.program import Program
     from vyre.ports.requests import HostBytes
 
 _MOVE: Final = Struct("<3q").pack_into
@@ -227,7 +228,7 @@ class Slot:
         kernels = self._commands()
         job = self._device.job(CommandList(self._prefix, kernels, self._spec.iterations))
         job.set_timeout(self._spec.timeout_s)
-        self._owners = owners_of(self._spec, self.module, len(self._prefix), len(kernels))
+        self._owners = owners_of(self._spec, self.module, self._frame, len(self._prefix), len(kernels))
         self._list = job
         return job
 
@@ -260,7 +261,7 @@ class Slot:
         if not jobs:
             commands = (*self._prefix, *kernels)
             jobs = self._singles = tuple(self._device.job(CommandList((command,))) for command in commands)
-            self._owners = owners_of(self._spec, self.module, len(self._prefix), len(kernels))
+            self._owners = owners_of(self._spec, self.module, self._frame, len(self._prefix), len(kernels))
         first = len(self._prefix)
         self._bind(inputs, views, jobs)
         ns = 0
@@ -279,10 +280,20 @@ def work_of(spec: SlotSpec, module: KernelModule) -> Work:
     return Work(spec.id, kernels + len(spec.plan.outputs) + (spec.step_budget is not None), kernels)
 
 
-def owners_of(spec: SlotSpec, module: KernelModule, moves: int, kernels: int) -> tuple[Owner, ...]:
-    """Returns the owner of each command of a dispatch: of so many copies and fills, and of the kernels after them."""
+def owners_of(
+    spec: SlotSpec,
+    module: KernelModule,
+    frame: StepFrame,
+    moves: int,
+    kernels: int,
+    program: Program | None = None,
+) -> tuple[Owner, ...]:
+    """Returns the owner of each command of a dispatch: of so many copies and fills, and of the kernels after them.
+
+    ``program`` is the one that is run, which has the locations of its statements; None where the caller has it.
+    """
     numbers = range(kernels) if spec.kernels is None else command_kernels(spec.kernels)
     return tuple(
-        Owner(spec.id, spec.title, module, spec.launch, number, spec.step_budget, spec.timeout_s)
+        Owner(spec.id, spec.title, module, spec.launch, number, spec.step_budget, spec.timeout_s, frame.used, program)
         for number in (*repeat(None, moves), *numbers)
     )

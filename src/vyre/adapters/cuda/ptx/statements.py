@@ -15,6 +15,7 @@ from vyre.adapters.cuda.ptx.writer import CLASS_OF, MOVE
 from vyre.domain.errors import INDIRECT_FIX, UnsupportedFeature
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import Ordering
+from vyre.domain.sites import trap_label
 
 
 def write_body(k: Kernel, body: ir.Body) -> None:
@@ -57,8 +58,8 @@ def _write(k: Kernel, stmt: ir.Stmt) -> None:
             async_copies.issue(k, stmt, offset, size)
         case ir.AsyncWait():
             async_copies.wait(k, stmt)
-        case ir.Trap(address, tag):
-            trap(k, evaluate(k, address), tag)
+        case ir.Trap(address):
+            trap(k, evaluate(k, address), trap_label(stmt))
         case ir.GridLoop():
             raise AssertionError("grid loops are split into programs before")
         case ir.IndirectDispatch():

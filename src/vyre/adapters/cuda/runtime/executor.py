@@ -103,6 +103,10 @@ class CudaPipeline:
         device = resources.device
         _refuse_on(device, config)
         source = KernelSource.of(program, config.spec, config.workgroup)
+        if config.race_check:  # the reports of races name locations, which are in no digest
+            from vyre.domain.ir.location_table import table_of  # on use
+
+            source = source._replace(locations=str(table_of(program)))
         program = source.sized
         limits = launch_limits(device)
         check_program(program, limits)

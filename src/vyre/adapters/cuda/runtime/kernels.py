@@ -66,7 +66,8 @@ class KernelCache(DeviceMember):
         with the compiler's log, and the errors of the emitter and of failed driver calls.
         """
         sized = source.sized
-        key = Key(program_digest(source.program), sized.workgroup_size, interface_names(sized), options, source.spec)
+        interface = (*interface_names(sized), source.locations)
+        key = Key(program_digest(source.program), sized.workgroup_size, interface, options, source.spec)
         counters = self._device.counters
         module = self._modules.get(key)
         if module is not None:

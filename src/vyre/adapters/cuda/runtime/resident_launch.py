@@ -27,6 +27,7 @@ from vyre.adapters.cuda.runtime.streams import StreamLease
 from vyre.adapters.cuda.seam import CudaCallError
 from vyre.domain.binding import BindingPlan
 from vyre.domain.ir.program import Access as BufferAccess
+from vyre.domain.ir.program import Program
 from vyre.domain.launch import Launch
 from vyre.policies.concurrency.hazards import Access, AccessMode
 from vyre.ports.requests import HostBytes
@@ -43,6 +44,7 @@ class Step(NamedTuple):
     """
 
     number: int
+    program: Program
     pipeline: CudaPipeline
     plan: BindingPlan
     launch: Launch
@@ -94,6 +96,7 @@ class StepLaunch:
         "kernels",
         "looks",
         "operations",
+        "program",
         "traps",
     )
 
@@ -101,6 +104,7 @@ class StepLaunch:
         self._resources = resources
         self._stream = lease.stream
         self._iterations = step.iterations
+        self.program: Program = step.program
         device, plan = resources.device, step.plan
         host_only = [not isinstance(memory, CudaBuffer) for memory in step.memory]
         inline = all(
@@ -258,6 +262,9 @@ class StepLaunch:
         trap = first_trap(self.traps.host, self._launch.kernels)
         if trap is not None:
             self._resources.device.counters.traps += 1
+            from vyre.domain.sites import locate  # only for errors
+
+            locate(trap, (self.program,))
             raise trap
 
     def release(self) -> None:

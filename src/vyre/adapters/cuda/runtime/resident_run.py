@@ -187,7 +187,7 @@ class ResidentRunner(DeviceMember):
         pipeline, _ = self._executor.pipeline(step.program, config)
         launch = pipeline.shape(memory.input_nbytes).launch
         memory.check(launch)
-        return Step(number, pipeline, memory.plan, launch, memory.memory, launch.nbytes, config.launches)
+        return Step(number, step.program, pipeline, memory.plan, launch, memory.memory, launch.nbytes, config.launches)
 
     # ---------------------------------------------------------------- running
     def _run(

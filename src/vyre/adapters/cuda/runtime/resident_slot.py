@@ -110,6 +110,7 @@ class ResidentSlot(Slot[_Part]):
             prepared = self._launches[key] = StepLaunch(self._resources, step, self.lease)
         else:
             self._launches.move_to_end(key)
+        prepared.program = step.program
         return prepared
 
     @property

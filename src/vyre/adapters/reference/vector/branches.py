@@ -227,6 +227,7 @@ class CountedLoop:
     rounds: Rounds
     kept: tuple[int, ...]
     body: Execute
+    site: str | None
 
     def run(self, chunk: Chunk, ctx: Context) -> Context | None:
         """Runs the loop; returns the lanes that continue after it."""
@@ -279,7 +280,7 @@ class CountedLoop:
             if lanes is None or value is None:
                 return
             if watched:
-                lanes = chunk.take_step(lanes)
+                lanes = chunk.take_step(lanes, self.site)
                 if lanes is None:
                     return
             ctx = lanes
@@ -309,7 +310,7 @@ class CountedLoop:
             left = left - _ONE
             lanes = select(remaining, (left != 0).reshape(remaining.shape))
             if lanes is not None:
-                lanes = chunk.take_step(lanes)
+                lanes = chunk.take_step(lanes, self.site)
 
 
 def _rounds(start: Lanes, stop: Lanes, step: Word, ctx: Context, dtype: ScalarType) -> NDArray[np.uint64]:

@@ -98,8 +98,8 @@ class Chunk:
         self.failures.offer(int(ids[first]), TrapError(tag=tag, address=where, global_id=self.global_id(number)))
         self.ended.append(ctx)
 
-    def take_step(self, ctx: Context) -> Context | None:
-        """Counts a loop back-edge of every lane; lanes beyond the budget end."""
+    def take_step(self, ctx: Context, site: str | None) -> Context | None:
+        """Counts a back-edge of the loop at a site for every lane; lanes beyond the budget end."""
         if self.options.is_late is not None and self.options.is_late():
             raise DispatchTimeout("the deadline passed inside a loop")
         budget = self.options.step_budget
@@ -120,9 +120,8 @@ class Chunk:
         if not over.any():
             return ctx
         first = int(np.argmin(np.where(over, ids, np.iinfo(np.int64).max)))
-        self.failures.offer(
-            int(ids[first]), StepBudgetExceeded(budget=budget, global_id=self.global_id(int(numbers[first])))
-        )
+        where = self.global_id(int(numbers[first]))
+        self.failures.offer(int(ids[first]), StepBudgetExceeded(budget=budget, global_id=where, site=site))
         lost = select(ctx, over)
         assert lost is not None
         self.ended.append(lost)

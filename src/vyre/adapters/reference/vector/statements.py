@@ -23,6 +23,7 @@ from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import AsyncLoad, AsyncStore
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_expressions
+from vyre.domain.sites import site_of, trap_label
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -164,8 +165,8 @@ class StatementCompiler:
                 return async_copy(stmt, compile_expr(offset).words, compile_expr(size).words)
             case ir.AsyncWait(tag):
                 return async_wait(tag)
-            case ir.Trap(address, tag):
-                return _trap(compile_expr(address).words, tag)
+            case ir.Trap(address):
+                return _trap(compile_expr(address).words, trap_label(stmt))
             case ir.GridLoop():
                 raise AssertionError("grid loops are split into programs before")
             case ir.IndirectDispatch():
@@ -230,7 +231,7 @@ class StatementCompiler:
         self.expressions.loop = around
         self._leave(mark)
         return CountedLoop(
-            (numbers(start), numbers(stop), numbers(step)), dtype, slot, rounds, tuple(kept.slots), body
+            (numbers(start), numbers(stop), numbers(step)), dtype, slot, rounds, tuple(kept.slots), body, site_of(loop)
         ).run
 
     def _new_slot(self) -> int:

@@ -23,7 +23,9 @@ from vyre.domain.ir import functions
 from vyre.domain.ir.definitions import Definition, Parameter, Version
 from vyre.domain.ir.expr import Binary, Var
 from vyre.domain.ir.operators import SUBGROUP, BinaryOp
+from vyre.domain.ir.shared_builder import SharedBuilder
 from vyre.domain.ir.types import ReservedType, ScalarType
+from vyre.ir import Access, SourceLocation
 
 A_BUFFER, A_VALUE, A_NUMBER, A_CONDITION, A_VARIABLE = "a buffer", "a value", "a number", "a condition", "a variable"
 ORDERING, NARROW = "an ordering", "a narrow type"
@@ -134,6 +136,12 @@ def declarations() -> Iterator[tuple[str, Row]]:
     ranged = {"output_range": {"none"}}
     right = {"name": "b", "dtype": f32, "count": 4}
     yield "input", Row(lambda k: k.p.input, fixed(**right), takes)
+    unfit: set[str] = set()
+    shaped = {"access": Access.READ_WRITE, "is_output": True}
+    yield (
+        "buffer",
+        Row(lambda k: k.p.buffer, fixed(**right, **shaped), takes | {"access": unfit, "is_output": {*FLAGS}}),
+    )
     yield "uniform", Row(lambda k: k.p.uniform, fixed(**right), takes)
     yield "inout", Row(lambda k: k.p.inout, fixed(**right, output_range=(0, 4)), takes | ranged)
     like = {"like": {"none", A_BUFFER, *TEXTS}}
@@ -216,6 +224,7 @@ def statements() -> Iterator[tuple[str, Row]]:
         "while_ of a function",
         Row(lambda k: lambda answer: entered(k.p.while_)(test=lambda: answer), fixed(answer=True), {"answer": ANY}),
     )
+    yield "at", Row(lambda k: entered(k.p.at), fixed(loc=SourceLocation("prog.mini", 1)), {"loc": set()})
     yield "region", Row(lambda k: entered(k.p.region), fixed(generator="b"), {"generator": TEXTS})
     yield "trap", Row(lambda k: k.p.trap, fixed(address=1, tag="b"), {"address": U32, "tag": TEXTS})
     yield "barrier", Row(lambda k: k.p.barrier, fixed(ordering=vyre.Ordering.ACQ_REL), {"ordering": {ORDERING}})
@@ -434,7 +443,8 @@ def public(cls: type) -> Iterator[str]:
     """The methods and operators of a class that take arguments."""
     for name, method in inspect.getmembers(cls, inspect.isfunction):
         is_public = not name.startswith("_") or name in vars(operator)
-        if is_public and method.__module__ == cls.__module__ and len(inspect.signature(method).parameters) > 1:
+        own = (cls.__module__, SharedBuilder.__module__)
+        if is_public and method.__module__ in own and set(inspect.signature(method).parameters) - {"self", "loc"}:
             yield name if cls is ProgramBuilder else f"{cls.__name__}.{name}"
 
 

@@ -123,7 +123,7 @@ BAD_SECTIONS: Final[dict[str, tuple[bytes, bytes, str]]] = {
     "endless integer": (body_of(bytes((U32,)) + b"\x80" * 30), names_of(), "too large|too early"),
     "bool literal 7": (body_of(ONE, bytes((BOOL, 7, w.STORE, 0))), names_of(), "too large"),
     "flags of a buffer": (body_of(buffers=b"\1\1\x08\0\1\0"), names_of(), "unknown flags"),
-    "flags of the names": (body_of(), b"\10" + names_of()[1:], "unknown flags"),
+    "flags of the names": (body_of(), b"\20" + names_of()[1:], "unknown flags"),
     "access": (body_of(buffers=b"\1\6\0\0\1\0"), names_of(), "unknown access"),
     "memory kind": (body_of(buffers=b"\1\1\0\x08\1\0"), names_of(), "unknown memory kind"),
     "element type": (body_of(buffers=b"\1\1\0\0\x7f\0"), names_of(), "unknown element type"),

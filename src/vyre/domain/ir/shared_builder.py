@@ -13,13 +13,14 @@ from typing import Generic, TypeVar
 from vyre.domain.ir import arguments
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.buffers import NO_HINTS, Access, Buffer, BufferHints, MemoryKind
-from vyre.domain.ir.caller import At, located
+from vyre.domain.ir.caller import At, fail, located
 from vyre.domain.ir.definitions_in_use import DefinitionsInUse
 from vyre.domain.ir.numpy_scalars import Size
 from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.value import TypeLike
 from vyre.domain.names import Dim3
+from vyre.domain.printable import shown
 from vyre.domain.source_location import SourceLocation
 
 OperandT = TypeVar("OperandT", contravariant=True)
@@ -133,6 +134,10 @@ class SharedBuilder(Generic[OperandT, ArrayT, HandleT]):
         """
         name = arguments.name(name, "the name of a buffer")
         self._check_declaration(name)
+        arguments.flag(is_output, "is_output")
+        for value, wanted in ((access, Access), (kind or MemoryKind.GLOBAL, MemoryKind), (hints, BufferHints)):
+            if not isinstance(value, wanted):
+                fail(f"`{name}` is declared with {shown(value)}", f"give a member of vyre.ir.{wanted.__name__}.")
         is_bound = access not in (Access.WORKGROUP, Access.PRIVATE)
         element = arguments.element(dtype, name, is_value=kind is MemoryKind.PUSH)
         count = 0 if count is None and is_bound else arguments.count(count, name, needed=not is_bound)

@@ -127,7 +127,8 @@ if TYPE_CHECKING:
     )
     from vyre.domain.errors import (
         BackendError as BackendError, BackendUnavailable as BackendUnavailable, BuildError as BuildError,
-        DataRaceError as DataRaceError, DeviceLost as DeviceLost, DeviceOutOfMemory as DeviceOutOfMemory,
+        DataRaceError as DataRaceError, DeviceLimitExceeded as DeviceLimitExceeded, DeviceLost as DeviceLost,
+        DeviceOutOfMemory as DeviceOutOfMemory,
         DispatchFailed as DispatchFailed, DispatchTimeout as DispatchTimeout, DuplicateOperation as DuplicateOperation,
         ErrorCode as ErrorCode, ForeignCosts as ForeignCosts, GridOverflow as GridOverflow,
         InvalidConfig as InvalidConfig, InvalidDialect as InvalidDialect, InvalidField as InvalidField,

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         SubgroupRow as SubgroupRow, UnaryOp as UnaryOp, UnaryRow as UnaryRow, binary_result as binary_result,
         bitcast_is_legal as bitcast_is_legal, cast_is_legal as cast_is_legal, narrow_is_legal as narrow_is_legal,
         unary_result as unary_result, wrap_cast_is_legal as wrap_cast_is_legal, Element as Element,
+        OperatorAt as OperatorAt, operators_at as operators_at,
     )
     from vyre.domain.ir.program import Program as Program, ProgramSource as ProgramSource
     from vyre.domain.ir.scopes import Scope as Scope

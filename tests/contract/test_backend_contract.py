@@ -14,13 +14,15 @@ from vyre.adapters.cpu.runtime.options import CpuOptions
 from vyre.adapters.discovery import load_catalog
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import BackendError
+from vyre.domain.geometry import LaunchLimits
+from vyre.domain.ir.program import Program
 from vyre.domain.names import OpId
-from vyre.domain.op_ids import ALL_OPS, required_ops
+from vyre.domain.op_ids import ALL_OPS, INDIRECT_DISPATCH, required_ops
 from vyre.ports.backend import Backend, BackendRegistration, BackendRole, BackendServices
 from vyre.ports.execution import ProgramExecutor
 from vyre.ports.requests import DispatchRequest, OutputStorage
-from vyre.testing.backend_contract import CASES, Case, Skipped, Subject, check_case, run_case
-from vyre.testing.backend_contract.bench import program_of
+from vyre.testing.backend_contract import CASES, Case, Skipped, Subject, check_case, run_case, run_cases
+from vyre.testing.backend_contract.bench import Bench, Kernel
 from vyre.testing.backend_contract.catalog import GROUPS
 from vyre.testing.backend_contract.foreign import FOREIGN
 from vyre.testing.backend_contract.planning import PLANNING
@@ -125,9 +127,37 @@ def test_every_group_has_cases() -> None:
     assert [group.name for group in GROUPS if not group.cases] == []
 
 
-def test_every_operation_has_a_program_that_uses_it() -> None:
-    programs = [program_of(probe.kernel) for probe in OPERATIONS.values()]
-    assert frozenset().union(*map(required_ops, programs)) == ALL_OPS
+def test_every_operation_but_one_that_nobody_runs_is_run_by_a_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    run: set[OpId] = set()
+    complete, program_for = load_catalog().get("reference"), Bench.program
+    assert complete is not None
+
+    def noted(bench: Bench, kernel: Kernel) -> Program:
+        program = program_for(bench, kernel)
+        run.update(required_ops(program))
+        return program
+
+    monkeypatch.setattr(Bench, "program", noted)
+    with Subject(complete) as subject:
+        for group in ("flow", "parallel", "tiles", "grid_loops", "config", "elements", "narrow"):
+            assert Verdict.FAILED not in {each.verdict for each in run_cases(CASES, subject, f"{group}.*")}
+    assert run == ALL_OPS - {INDIRECT_DISPATCH}
+
+
+def test_every_limit_has_cases() -> None:
+    """A limit that is added fails here until cases run at it and one beyond it."""
+    tested = {"max_invocations_per_workgroup", "max_workgroup_size", "max_grid_size", "max_unfolded_grid"}
+    assert {*LaunchLimits._fields} - {"backend"} == tested | {"max_shared_memory_bytes", "max_storage_buffer_bytes"}
+    known = {case.id for case in CASES if case.id.startswith("profile.")}
+    for at_it, beyond in (
+        ("the_largest_workgroup_runs.workgroup_x", "a_larger_workgroup_is_refused.workgroup_x"),
+        ("the_largest_workgroup_runs.workgroup_z", "too_many_lanes_together_are_refused"),
+        ("the_largest_grid_runs.grid_y", "a_larger_grid_is_refused.grid_y"),
+        ("the_largest_grid_runs.grid_x", "a_folded_grid_has_a_limit_in_all"),
+        ("workgroup_memory_up_to_the_limit.the_limit", "more_workgroup_memory_is_refused"),
+        ("storage_buffers_up_to_the_limit.the_limit", "storage_buffers_up_to_the_limit.one_more"),
+    ):
+        assert {f"profile.{at_it}", f"profile.{beyond}", "profile.a_compilation_is_refused_as_a_dispatch_is"} <= known
 
 
 def test_cases_with_operations_that_a_backend_does_not_list_are_skipped_by_name() -> None:

@@ -10,16 +10,19 @@ import pytest
 
 import vyre
 from support.llvm import NEEDS_LLVM
-from vyre.domain.errors import InvalidConfig, UnsupportedFeature
-from vyre.domain.ir.buffers import Access, Buffer
+from support.restricted_backend import RESTRICTED
+from support.seeded_backends import SEEDED
+from vyre.adapters.discovery import load_catalog
+from vyre.domain.errors import DeviceLimitExceeded, UnsupportedFeature
+from vyre.domain.ir.buffers import Access, Buffer, inputs_of
 from vyre.domain.ir.stmt import IndirectDispatch
 from vyre.domain.missing import missing_from
-from vyre.domain.program_report import InvalidProgram
-from vyre.ports.backend import Backend
+from vyre.ports.backend import Backend, BackendCatalog
 from vyre.testing.execution import execute
 from vyre.testing.random_programs.generator import Case, generate
 
 PROGRAMS = 200
+MOST_BYTES = 1 << 26  # more takes a test too long
 SHARE = 6  # one of so many programs is run as it is
 
 Change = Callable[[Case, Backend], Case]
@@ -44,7 +47,7 @@ def _lanes(case: Case, backend: Backend) -> Case:
 def _axes(case: Case, backend: Backend) -> Case:
     assert backend.profile.max_workgroup_size is not None
     size = (1, 1, backend.profile.max_workgroup_size[2] + 1)
-    return replace(case, config=replace(case.config, workgroup=size))
+    return replace(case, config=replace(case.config, workgroup=size, grid=(1, 1, 1), extent=None))
 
 
 def _grid(case: Case, backend: Backend) -> Case:
@@ -52,7 +55,7 @@ def _grid(case: Case, backend: Backend) -> Case:
     grid = (1, 1, min(backend.profile.max_grid_size[2] + 1, 0xFFFF_FFFF))
     if grid[2] == backend.profile.max_grid_size[2]:
         return case
-    return replace(case, config=replace(case.config, grid=grid, extent=None))
+    return replace(case, config=replace(case.config, grid=grid, workgroup=(1, 1, 1), extent=None))
 
 
 def _memory(case: Case, backend: Backend, more: int = 1) -> Case:
@@ -64,18 +67,34 @@ def _memory(case: Case, backend: Backend, more: int = 1) -> Case:
     return replace(case, program=replace(case.program, buffers=(*case.program.buffers, large)))
 
 
+def _storage(case: Case, backend: Backend, more: int = 4) -> Case:
+    """An array that a launch alone sizes, longer than a buffer may be."""
+    most = backend.profile.max_storage_buffer_bytes
+    if most is None or most > MOST_BYTES:
+        return case
+    bindings = [b.binding for b in case.program.buffers if not (b.is_workgroup or b.is_private)]
+    long = Buffer.make("long", max(bindings, default=-1) + 1, Access.READ_ONLY, vyre.u32, 0)
+    program = replace(case.program, buffers=(*case.program.buffers, long))
+    config = case.config if case.config.grid or case.config.extent else replace(case.config, grid=(1, 1, 1))
+    return replace(case, program=program, inputs={**case.inputs, "long": bytes(most + more)}, config=config)
+
+
+def _all_storage(case: Case, backend: Backend) -> Case:
+    return _storage(case, backend, 0)
+
+
 def _all_memory(case: Case, backend: Backend) -> Case:
     return _memory(case, backend, 0)
 
 
-CHANGES: tuple[Change, ...] = (_indirect, _lanes, _axes, _grid, _memory)
+CHANGES: tuple[Change, ...] = (_indirect, _lanes, _axes, _grid, _memory, _storage)
 
 
 def _runs(case: Case, backend: Backend) -> bool:
     """Returns whether the backend itself runs a program, which the application has not judged before."""
     try:
         execute(backend, case.program, case.inputs, case.config)
-    except (UnsupportedFeature, InvalidProgram, InvalidConfig):
+    except (UnsupportedFeature, DeviceLimitExceeded):
         return False
     return True
 
@@ -87,19 +106,21 @@ def _cases() -> list[Case]:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param("cpu", marks=NEEDS_LLVM), "reference", "reference-scalar", "cuda-machine"]
+    "name", [pytest.param("cpu", marks=NEEDS_LLVM), "reference", "reference-scalar", "cuda-machine", SEEDED]
 )
 def test_nothing_is_missing_exactly_if_the_program_runs(name: str) -> None:
     outcomes = set()
-    with vyre.open(name, cache=False) as session:
+    catalog = BackendCatalog((*load_catalog().registrations, RESTRICTED))
+    with vyre.open(name, catalog=catalog, cache=False) as session:
         backend = session._lease.backend
         changes = [change for change in CHANGES if change(_cases()[0], backend) is not _cases()[0]]
         for seed, case in enumerate(_cases()):
-            change = _all_memory if seed % 40 == 9 else changes[seed % len(changes)] if seed % SHARE else _fits
+            edge = {9: _all_memory, 19: _all_storage}.get(seed % 40)
+            change = edge or (changes[seed // SHARE % len(changes)] if seed % SHARE else _fits)
             changed = change(case, backend)
-            found = missing_from(changed.program, backend.profile, backend.supported_ops, changed.config)
+            lengths = tuple(len(changed.inputs[b.name]) for b in inputs_of(changed.program.abi_buffers))
+            found = missing_from(changed.program, backend.profile, backend.supported_ops, changed.config, lengths)
             assert (not found) == _runs(changed, backend), (seed, change.__name__, found)
             outcomes.add((change.__name__, not found))
-            if seed % SHARE == 0:
-                assert session.missing(changed.program, changed.inputs, changed.config) == found
+            assert session.missing(changed.program, changed.inputs, changed.config) == found
     assert {("_fits", True), *((change.__name__, False) for change in changes)} <= outcomes

@@ -12,7 +12,10 @@ from vyre.app.services import installed
 from vyre.app.verdicts import valid_program
 from vyre.domain.device import DeviceProfile, claimed_features
 from vyre.domain.errors import BackendError
+from vyre.domain.ir.buffers import element_of
+from vyre.domain.ir.operators import operators_at
 from vyre.domain.ir.program import Program, ProgramSource
+from vyre.domain.ir.types import ScalarType
 from vyre.domain.missing import Missing, missing_from
 from vyre.domain.names import OpId
 from vyre.domain.op_ids import ALL_OPS
@@ -41,15 +44,32 @@ def missing_on(
             program, config, shorthand = program_of(source, config, shorthand)
         else:
             launch = launch_of(source, inputs, config, shorthand)
-            program, config, shorthand = launch.program, launch.config, launch.shorthand
-    elif not left_out and isinstance(program, Program):
-        from vyre.app.host_arrays import HostInputs
-
-        HostInputs(program).values(inputs)
+            program, config, shorthand, inputs = launch.program, launch.config, launch.shorthand, launch.inputs
     merged = merged_for(program, config, **cast("dict[str, Any]", shorthand))
     backend = (session._race_checks.lease if merged.race_check else session._lease).backend
     lowered = session._lowered(valid_program(program), merged).program
-    return missing_from(lowered, backend.profile, backend.supported_ops, merged)
+    if merged.pad_grid:
+        from vyre.domain.padding import masked
+
+        lowered = masked(lowered, merged)
+    input_nbytes = None if left_out else _lengths(lowered, inputs)
+    return missing_from(lowered, backend.profile, backend.supported_ops, merged, input_nbytes)
+
+
+def _lengths(program: Program, inputs: Inputs) -> tuple[int, ...]:
+    """Returns the length of each input in bytes; resident memory may be longer than the program needs."""
+    from vyre.app.host_arrays import HostInputs
+    from vyre.app.resident import ResidentArray
+
+    bound = HostInputs(program)
+    lengths: list[int] = []
+    for buffer, value in zip(bound.buffers, bound.values(inputs), strict=True):
+        if isinstance(value, ResidentArray):
+            size = element_of(buffer).size
+            lengths.append(buffer.static_nbytes or value.buffer.nbytes // size * size)
+        else:
+            lengths.append(bound.view(buffer.name, value).nbytes)
+    return tuple(lengths)
 
 
 class Offer(NamedTuple):
@@ -82,23 +102,31 @@ def offers(catalog: BackendCatalog | None = None) -> Mapping[str, Offer]:
 def profile_rows(profile: DeviceProfile) -> list[tuple[str, object]]:
     """Returns the facts of a profile by name: its features as one row, and what is known of limits and sizes."""
     rows: list[tuple[str, object]] = [("features", ", ".join(sorted(claimed_features(profile))) or "none")]
+    rows.append(("types", _share(profile.element_types, frozenset(ScalarType))))
+    rows.append(("operators on types", _share(profile.operators, operators_at())))
     for field in fields(profile):
         value = getattr(profile, field.name)
-        if field.name != "backend" and value is not None and type(value) is not bool:
+        if field.name != "backend" and value is not None and not isinstance(value, bool | frozenset):
             rows.append((field.name, plain(value)))
     return rows
 
 
 def operations_text(supported_ops: frozenset[OpId]) -> str:
     """Returns the operations of a backend in words: how many of the language, and those that it lacks."""
-    lacking = ", ".join(sorted(ALL_OPS - supported_ops))
-    return f"{len(supported_ops & ALL_OPS)} of {len(ALL_OPS)}" + (f", without {lacking}" if lacking else "")
+    return _share(supported_ops, ALL_OPS)
+
+
+def _share(offered: frozenset[object], everything: frozenset[object]) -> str:
+    lacking = ", ".join(sorted(map(str, everything - offered)))
+    return f"{len(offered & everything)} of {len(everything)}" + (f", without {lacking}" if lacking else "")
 
 
 def plain(value: object) -> object:
-    """Returns a fact of a profile as JSON has it: the name of a quality, and axes as a list."""
+    """Returns a fact of a profile as JSON has it: the name of a quality; axes, types and operators as lists."""
     if isinstance(value, Enum):
         return value.name.lower()
+    if isinstance(value, frozenset):
+        return sorted(map(str, value))
     return list(value) if isinstance(value, tuple) else value
 
 

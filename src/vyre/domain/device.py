@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import field, fields
 from enum import Enum
 from typing import TypeAlias
 
 from vyre.domain.dispatch import TimingQuality
 from vyre.domain.frozen import frozen
 from vyre.domain.geometry import LaunchLimits
+from vyre.domain.ir.operators import OperatorAt, operators_at
+from vyre.domain.ir.types import USUAL_TYPES, ScalarType
 from vyre.domain.names import BackendId, Dim3
 
 OptionalDim3: TypeAlias = Dim3 | None
@@ -31,24 +33,29 @@ class DeviceProfile:
 
     A feature flag that is True promises both that the device has the feature and that this backend's own code uses
     it; every such claim has a probe in the test suite.  A numeric fact of None is *unknown*, never "unlimited".  The
-    defaults claim nothing.
+    defaults claim no feature.
 
-    Sizes are in bytes, ``mem_bw_gbps`` is in 10^9 bytes per second, and ``max_grid_size`` counts workgroups per axis.
-    ``max_shared_memory_bytes`` limits the workgroup buffers of a program, each rounded up to 16 bytes.  ``stores_f16``
-    and ``stores_bf16`` say that buffers hold these types and that values are rounded to them; ``supports_f16`` and
-    ``supports_bf16`` that the code computes in them natively.  ``supports_speculation`` and
-    ``supports_persistent_threads`` say that a session can speculate and keep programs running; a dispatch by itself can
-    neither.
+    ``element_types`` are the types of buffers and values, u32 and bool among them; by default all but the 16-bit
+    floats.  ``operators`` are those that run on such operands; by default all of the language.  A case of the contract
+    that needs another one is skipped, and a program refused.
+
+    Sizes are in bytes, ``mem_bw_gbps`` is in 10^9 bytes per second, and ``max_grid_size`` counts workgroups per axis; a
+    grid with an axis longer than in ``max_unfolded_grid`` has at most ``max_grid_size[0]`` in all.
+    ``max_shared_memory_bytes`` limits the workgroup buffers of a program, each rounded up to 16 bytes.
+    ``supports_f16`` and ``supports_bf16`` say that the code computes in these types natively,
+    ``supports_speculation`` and ``supports_persistent_threads`` that a session can speculate and keep programs running;
+    a dispatch by itself can neither.
     """
 
     backend: BackendId
+    # What programs may be made of.
+    element_types: frozenset[ScalarType] = USUAL_TYPES
+    operators: frozenset[OperatorAt] = field(default_factory=operators_at)
     # Features of the program language.
     supports_subgroup_ops: bool = False
     supports_indirect_dispatch: bool = False
     supports_distributed_collectives: bool = False
     supports_specialization_constants: bool = False
-    stores_f16: bool = False
-    stores_bf16: bool = False
     supports_f16: bool = False
     supports_bf16: bool = False
     supports_trap_propagation: bool = False
@@ -61,7 +68,6 @@ class DeviceProfile:
     supports_persistent_threads: bool = False
     is_distributed: bool = False
     # Features of the hardware that planners look at.
-    has_mul_high: bool = False
     has_dual_issue_fp32_int32: bool = False
     has_subgroup_shuffle: bool = False
     has_shared_memory: bool = False
@@ -74,6 +80,7 @@ class DeviceProfile:
     max_workgroup_size: OptionalDim3 = None
     max_invocations_per_workgroup: int | None = None
     max_grid_size: OptionalDim3 = None
+    max_unfolded_grid: OptionalDim3 = None
     max_shared_memory_bytes: int | None = None
     max_storage_buffer_bytes: int | None = None
     subgroup_size: int | None = None
@@ -95,6 +102,7 @@ class DeviceProfile:
             self.max_invocations_per_workgroup,
             self.max_workgroup_size,
             self.max_grid_size,
+            self.max_unfolded_grid,
             max_shared_memory_bytes=self.max_shared_memory_bytes,
             max_storage_buffer_bytes=self.max_storage_buffer_bytes,
         )

@@ -46,6 +46,7 @@ class ErrorCode(IntEnum):
     WORK_QUEUE_OVERFLOW = 1017
     REFUSED_BY_GATE = 1018
     GRID_OVERFLOW = 1019
+    DEVICE_LIMIT_EXCEEDED = 1020
     BUILD_ERROR = 1101
     MALFORMED_TEXT = 1102
     MALFORMED_WIRE = 1103
@@ -137,6 +138,25 @@ class UnsupportedFeature(BackendError):
         self.feature: str = feature
         self.backend: str = backend
         super().__init__(f"backend `{backend}` does not support `{feature}`", fix=fix)
+
+
+class DeviceLimitExceeded(BackendError):
+    """A valid program or launch is larger than the device allows.
+
+    ``limit`` names it, as the profile does where it has it; ``needed`` and ``offered`` are sizes in its unit.
+    """
+
+    code = ErrorCode.DEVICE_LIMIT_EXCEEDED
+    default_fix = "use a smaller workgroup, grid or buffer, or a backend with a larger limit."
+
+    def __init__(
+        self, message: str, *, limit: str, needed: int, offered: int, backend: str, fix: str | None = None
+    ) -> None:
+        self.limit: str = limit
+        self.needed: int = needed
+        self.offered: int = offered
+        self.backend: str = backend
+        super().__init__(message, fix=fix)
 
 
 INDIRECT_FIX: Final = "leave the statement out, and launch the program with grid=vyre.Indirect(counts, most)."

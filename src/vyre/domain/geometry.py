@@ -8,16 +8,15 @@ from math import prod
 from operator import gt
 from typing import Final, NamedTuple
 
-from vyre.domain.errors import InvalidConfig
+from vyre.domain.errors import DeviceLimitExceeded, InvalidConfig
 from vyre.domain.names import Dim3
-from vyre.domain.program_report import InvalidProgram
 from vyre.domain.record import U32_MAX, U64_MAX
 
 
 class LaunchLimits(NamedTuple):
     """The largest workgroup (lanes, total and per axis) and grid (workgroups per axis); None = unknown, unchecked.
 
-    ``unfolded``: the workgroups of a grid with a longer axis follow each other along x.  The last two limit
+    ``max_unfolded_grid``: the workgroups of a grid with a longer axis follow each other along x.  The last two limit
     programs, and no single launch.
     """
 
@@ -25,7 +24,7 @@ class LaunchLimits(NamedTuple):
     max_invocations_per_workgroup: int | None = None
     max_workgroup_size: Dim3 | None = None
     max_grid_size: Dim3 | None = None
-    unfolded: Dim3 | None = None
+    max_unfolded_grid: Dim3 | None = None
     max_shared_memory_bytes: int | None = None
     max_storage_buffer_bytes: int | None = None
 
@@ -38,10 +37,21 @@ class Excess(NamedTuple):
     size: int
     most: int
 
-    def error(self, backend: str) -> InvalidProgram:
+    def error(self, backend: str) -> DeviceLimitExceeded:
         """Returns the error of a program or launch with this size."""
-        message = f"the {self.what} is {self.size}; backend `{backend}` allows {self.most}"
-        return InvalidProgram(message, fix=f"use at most {self.most}.")
+        return DeviceLimitExceeded(
+            f"the {self.what} is {self.size}; backend `{backend}` allows {self.most}",
+            limit=self.field,
+            needed=self.size,
+            offered=self.most,
+            backend=backend,
+            fix=f"use at most {self.most}, or a backend that allows more.",
+        )
+
+
+def storage_excess(buffer: str, nbytes: int, most: int) -> Excess:
+    """Returns that of a buffer which is larger than a device allows."""
+    return Excess("max_storage_buffer_bytes", f"number of bytes in buffer `{buffer}`", nbytes, most)
 
 
 class GridRule(Enum):
@@ -167,33 +177,26 @@ def grid_of_extent(extent: tuple[int, ...], workgroup: Dim3) -> Dim3:
 
 
 def check_geometry(grid: Dim3, workgroup: Dim3, limits: LaunchLimits) -> None:
-    """Raises ``InvalidConfig`` (ids must fit 32 bits) or ``InvalidProgram`` (a limit of the backend)."""
+    """Raises ``InvalidConfig`` (ids must fit 32 bits) or ``DeviceLimitExceeded`` (a limit of the backend)."""
     for axis, groups, lanes in zip("xyz", grid, workgroup, strict=True):
         if groups * lanes > U32_MAX + 1:
             raise InvalidConfig(
                 f"the grid has {groups} workgroups of {lanes} lanes along {axis}; ids are 32 bits wide",
                 fix="use fewer workgroups, or another axis.",
             )
+    if prod(grid) > U64_MAX:
+        raise InvalidConfig(f"the grid has {_axes(grid)} workgroups", fix="use at most 2^64-1 workgroups in all.")
     check_limits(grid, workgroup, limits)
 
 
 def check_limits(grid: Dim3, workgroup: Dim3, limits: LaunchLimits) -> None:
-    """Raises ``InvalidProgram`` for a workgroup or grid above a limit of the backend, and ``InvalidConfig`` for more
-    workgroups in all than it runs.
-    """
+    """Raises ``DeviceLimitExceeded`` for a workgroup or grid above a limit of the backend."""
     for excess in excesses(grid, workgroup, limits):
         raise excess.error(limits.backend)
-    folds = limits.unfolded is not None and any(map(gt, grid, limits.unfolded))
-    longest = limits.max_grid_size[0] if folds and limits.max_grid_size is not None else U64_MAX
-    if prod(grid) > longest:
-        raise InvalidConfig(
-            f"the grid has {_axes(grid)} workgroups; backend `{limits.backend}` runs at most {longest} in all",
-            fix=f"use fewer or larger workgroups{f', or at most {_axes(limits.unfolded or grid)}' if folds else ''}.",
-        )
 
 
 def excesses(grid: Dim3, workgroup: Dim3, limits: LaunchLimits) -> Iterator[Excess]:
-    """Yields what is above a limit: the lanes of the workgroup, and then the axes of workgroup and grid."""
+    """Yields what is above a limit: the lanes of the workgroup, the axes of workgroup and grid, and all workgroups."""
     total, most_lanes = prod(workgroup), limits.max_invocations_per_workgroup
     if most_lanes is not None and total > most_lanes:
         yield Excess("max_invocations_per_workgroup", "number of lanes in a workgroup", total, most_lanes)
@@ -204,3 +207,7 @@ def excesses(grid: Dim3, workgroup: Dim3, limits: LaunchLimits) -> Iterator[Exce
         for axis, size, limit in zip("xyz", sizes, most or sizes, strict=True):
             if size > limit:
                 yield Excess(f"max_{what}_size", f"{what} size along {axis}", size, limit)
+    unfolded, longest = limits.max_unfolded_grid, limits.max_grid_size
+    if unfolded is not None and longest is not None and any(map(gt, grid, unfolded)) and prod(grid) > longest[0]:
+        what = f"number of workgroups in a grid with an axis longer than in {_axes(unfolded)}"
+        yield Excess("max_unfolded_grid", what, prod(grid), longest[0])

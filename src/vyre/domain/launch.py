@@ -19,6 +19,7 @@ from vyre.domain.geometry import (
     element_count,
     grid_of_extent,
     infer_grid,
+    storage_excess,
 )
 from vyre.domain.names import Dim3
 from vyre.domain.program_report import InvalidProgram
@@ -66,12 +67,15 @@ def launch_of(
     """Returns the launch of a valid program with this interface.
 
     ``input_nbytes`` holds the length of each input in bytes.  Raises ``InvalidInput`` for inputs that do not fit,
-    ``InvalidProgram`` for an output whose size is unknown or a launch beyond the backend's limits, and
-    ``InvalidConfig`` for geometry.
+    ``InvalidProgram`` for an output whose size is unknown, ``DeviceLimitExceeded`` for a launch beyond the backend's
+    limits, and ``InvalidConfig`` for geometry.
     """
     plan = interface.plan
     counts = _counts(plan, input_nbytes, config)
     nbytes = tuple([n * b.element_size for n, b in zip(counts, plan.bindings, strict=True)])
+    if limits.max_storage_buffer_bytes is not None and max(nbytes, default=0) > limits.max_storage_buffer_bytes:
+        name = plan.bindings[nbytes.index(max(nbytes))].buffer.name
+        raise storage_excess(name, max(nbytes), limits.max_storage_buffer_bytes).error(limits.backend)
     covered, rule = _covered(interface, counts, config)
     geometry = _geometry(interface, config, covered, rule)
     check_geometry(geometry.grid, geometry.workgroup, limits)
@@ -83,6 +87,12 @@ def launch_of(
             fix="raise max_output_bytes, or return ranges of the outputs.",
         )
     return Launch(geometry.grid, geometry.workgroup, covered, counts, nbytes, sizes, ranges)
+
+
+def sizes_of(plan: BindingPlan, input_nbytes: tuple[int, ...], config: DispatchConfig) -> dict[str, int]:
+    """Returns the bytes of every buffer that is bound, by name.  Raises the errors of ``launch_of`` for counts."""
+    counts = _counts(plan, input_nbytes, config)
+    return {b.buffer.name: n * b.element_size for n, b in zip(counts, plan.bindings, strict=True)}
 
 
 def geometry_of(interface: Interface, input_nbytes: tuple[int, ...], config: DispatchConfig) -> LaunchGeometry:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
@@ -13,15 +13,27 @@ from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
 from vyre.domain.errors import INDIRECT_FIX, UnsupportedFeature, VyreError
 from vyre.domain.frozen import frozen
-from vyre.domain.geometry import Excess, LaunchLimits, excesses, grid_of_extent
-from vyre.domain.ir.expr import OF_SUBGROUP, Binary, Cast, Expr, Narrow, Pack, SpecConst, SubgroupShuffle, Unpack
-from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.geometry import Excess, LaunchLimits, excesses, storage_excess
+from vyre.domain.interface import interface_of
+from vyre.domain.ir.expr import (
+    OF_SUBGROUP,
+    Atomic,
+    Binary,
+    Expr,
+    SpecConst,
+    SubgroupReduce,
+    SubgroupShuffle,
+    Unary,
+    children,
+)
+from vyre.domain.ir.operators import OperatorAt, operators_at
 from vyre.domain.ir.program import Buffer, OpId, Program
 from vyre.domain.ir.stmt import Barrier, GridLoop, Stmt, Trap
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import program_statements, unique_expressions
+from vyre.domain.launch import geometry_of, sizes_of
 from vyre.domain.names import Dim3
-from vyre.domain.op_ids import INDIRECT_DISPATCH, op_of, required_ops
+from vyre.domain.op_ids import ALL_OPS, INDIRECT_DISPATCH, op_of, required_ops
 from vyre.domain.source_location import SourceLocation
 from vyre.domain.validation.grid_barriers import splits_grid
 
@@ -33,10 +45,13 @@ Test: TypeAlias = Callable[[Part], bool]
 
 
 class MissingKind(Enum):
-    """A lack of a backend: an operation, a type of elements, a feature of its profile, or room above a limit."""
+    """A lack of a backend: an operation, a type, an operator on a type, a feature of its profile, or room above a
+    limit.
+    """
 
     OPERATION = "operation"
     ELEMENT_TYPE = "element type"
+    OPERATOR = "operator"
     FEATURE = "feature"
     LIMIT = "limit"
 
@@ -45,7 +60,8 @@ class MissingKind(Enum):
 class Missing:
     """One thing that a program needs and a backend lacks; ``str`` of it is a line.
 
-    ``name``: the id of an operation, the name of a type, or the field of the profile.  ``what``: the same in words.
+    ``name``: the id of an operation, the name of a type, an operator with its type such as ``sqrt f64``, or the field
+    of the profile.  ``what``: the same in words.
     ``needed`` and ``offered``: for a limit, the size in the unit of the limit.  ``locations``: the places that need it.
     """
 
@@ -72,19 +88,9 @@ class _Rule(NamedTuple):
     """Flags of a profile, one of which a program needs if a part of it passes the test."""
 
     flags: tuple[str, ...]
-    kind: MissingKind
     name: str
     what: str
     test: Test
-
-
-def _stores(dtype: ScalarType) -> Test:
-    def uses(part: Part) -> bool:
-        if isinstance(part, Buffer):
-            return part.element is dtype
-        return isinstance(part, Cast | Narrow | Pack | Unpack) and part.dtype is dtype
-
-    return uses
 
 
 def _is(*types: type) -> Test:
@@ -92,24 +98,20 @@ def _is(*types: type) -> Test:
 
 
 def _feature(flag: str, what: str, test: Test) -> _Rule:
-    return _Rule((flag,), MissingKind.FEATURE, flag, what, test)
+    return _Rule((flag,), flag, what, test)
 
 
 _RULES: Final = (
-    _Rule(("stores_f16",), MissingKind.ELEMENT_TYPE, "f16", "the type f16", _stores(ScalarType.F16)),
-    _Rule(("stores_bf16",), MissingKind.ELEMENT_TYPE, "bf16", "the type bf16", _stores(ScalarType.BF16)),
     _feature("supports_subgroup_ops", "operations of subgroups", _is(*OF_SUBGROUP)),
     _feature("has_subgroup_shuffle", "shuffles of subgroups", _is(SubgroupShuffle)),
     _feature("supports_specialization_constants", "specialization constants", _is(SpecConst)),
     _feature("supports_trap_propagation", "traps", _is(Trap)),
     _Rule(
         ("supports_grid_sync", "allows_host_grid_sync_split"),
-        MissingKind.FEATURE,
         "supports_grid_sync",
         "barriers of the whole grid",
         lambda part: isinstance(part, Barrier | GridLoop) and splits_grid(part),
     ),
-    _feature("has_mul_high", "high halves of products", lambda p: isinstance(p, Binary) and p.op is BinaryOp.MUL_HIGH),
     _feature("has_shared_memory", "workgroup memory", lambda part: isinstance(part, Buffer) and part.is_workgroup),
 )
 """The flags that the language needs, with the parts of a program that need them."""
@@ -118,25 +120,88 @@ LANGUAGE_FLAGS: Final = frozenset(flag for rule in _RULES for flag in rule.flags
 
 
 def missing_from(
-    program: Program, profile: DeviceProfile, supported_ops: frozenset[OpId], config: DispatchConfig = DEFAULT_CONFIG
+    program: Program,
+    profile: DeviceProfile,
+    supported_ops: frozenset[OpId],
+    config: DispatchConfig = DEFAULT_CONFIG,
+    input_nbytes: tuple[int, ...] | None = None,
 ) -> tuple[Missing, ...]:
     """Returns what the backend lacks for a valid program under a config; empty if it runs.
 
-    The grid is compared with the limits where the config gives it.
+    ``input_nbytes``: the length of each input in bytes, from which the grid and the sizes of buffers follow; without
+    them, what the config gives of the grid and the program of the sizes is compared with the limits.  Raises the errors
+    of ``launch_of`` for inputs and a grid that do not fit the program.
     """
     lacking = sorted(required_ops(program) - supported_ops)
-    needed = [_Rule((), MissingKind.OPERATION, op, f"operation {op}", _op_is(op)) for op in lacking]
-    unclaimed = [rule for rule in _RULES if not any(getattr(profile, flag) for flag in rule.flags)]
-    needed += [rule for rule in unclaimed if any(map(rule.test, _parts(program)))]
-    missing = [Missing(rule.kind, rule.name, rule.what, locations=_places(program, rule.test)) for rule in needed]
-    workgroup = config.workgroup or program.workgroup_size
-    assert len(workgroup) == 3
-    grid = config.grid or (1, 1, 1)
-    if config.extent is not None:
-        grid = grid_of_extent(config.extent, workgroup)
-    for excess, places in _excesses(program, grid, workgroup, profile.launch_limits()):
+    missing = [
+        Missing(MissingKind.OPERATION, op, f"operation {op}", locations=_op_places(program, op)) for op in lacking
+    ]
+    missing += _undeclared(program, profile)
+    for rule in _RULES:
+        if not any(getattr(profile, flag) for flag in rule.flags):
+            parts = list(filter(rule.test, _parts(program)))
+            missing += [Missing(MissingKind.FEATURE, rule.name, rule.what, locations=_located(parts))] if parts else []
+    grid, workgroup = _launched(program, config, input_nbytes)
+    sizes = {} if input_nbytes is None else sizes_of(interface_of(program).plan, input_nbytes, config)
+    for excess, places in _excesses(program, grid, workgroup, profile.launch_limits(), sizes):
         missing.append(Missing(MissingKind.LIMIT, excess.field, excess.what, excess.size, excess.most, places))
     return tuple(missing)
+
+
+def _undeclared(program: Program, profile: DeviceProfile) -> Iterator[Missing]:
+    """Yields the types and operators of a program that a profile does not have; most have them all."""
+    places: dict[tuple[MissingKind, str], list[Part]] = {}
+    if not profile.element_types.issuperset(ScalarType):
+        for part in _parts(program):
+            for dtype in _types_of(part) - profile.element_types:
+                places.setdefault((MissingKind.ELEMENT_TYPE, dtype.text), []).append(part)
+    if not profile.operators.issuperset(operators_at()):
+        for part, operator in _operators_of(program):
+            if operator not in profile.operators and operator.dtype in profile.element_types:
+                places.setdefault((MissingKind.OPERATOR, str(operator)), []).append(part)
+    for (kind, name), parts in sorted(places.items(), key=lambda item: item[0][1]):
+        what = f"the type {name}" if kind is MissingKind.ELEMENT_TYPE else f"the operator {name}"
+        yield Missing(kind, name, what, locations=_located(parts))
+
+
+def _types_of(part: Part) -> frozenset[ScalarType]:
+    """Returns the types that a part of a program states, with those of the values that it gives."""
+    stating = part.default if isinstance(part, SpecConst) else part
+    dtype = stating.element if isinstance(stating, Buffer) else getattr(stating, "dtype", None)
+    return frozenset((dtype, dtype.widened)) if isinstance(dtype, ScalarType) else frozenset()
+
+
+def _operators_of(program: Program) -> Iterator[tuple[Expr, OperatorAt]]:
+    from vyre.domain.optimize.static_types import StaticTypes  # most backends have all operators
+    from vyre.domain.optimize.unique_locals import with_unique_locals
+
+    program = with_unique_locals(program)
+    types = StaticTypes(program)
+    types.declare_all(program_statements(program))
+    for part in unique_expressions(program):
+        match part:
+            case Binary():
+                yield part, OperatorAt(part.op, types.of(part.left))
+            case Unary() | SubgroupReduce():
+                yield part, OperatorAt(part.op, types.of(children(part)[0]))
+            case Atomic():
+                yield part, OperatorAt(part.op, types.of(part))
+
+
+def _launched(program: Program, config: DispatchConfig, input_nbytes: tuple[int, ...] | None) -> tuple[Dim3, Dim3]:
+    """Returns grid and workgroup of a launch; a grid that follows from inputs which are not given is (1, 1, 1)."""
+    if input_nbytes is None and not (config.grid or config.extent or config.element_count_override is not None):
+        return (1, 1, 1), config.workgroup or program.workgroup_size
+    geometry = geometry_of(interface_of(program), input_nbytes or (), config)
+    return geometry.grid, geometry.workgroup
+
+
+def undeclared(profile: DeviceProfile, supported_ops: frozenset[OpId]) -> frozenset[str]:
+    """Returns the names of all operations, types, operators and features that a program can lack on a backend."""
+    names: set[str] = {*(ALL_OPS - supported_ops), *map(str, {*ScalarType} - profile.element_types)}
+    names.update(rule.name for rule in _RULES if not any(getattr(profile, flag) for flag in rule.flags))
+    names.update(str(each) for each in operators_at() - profile.operators if each.dtype in profile.element_types)
+    return frozenset(names)
 
 
 def refusal(lacks: Sequence[Missing], backend: str) -> VyreError:
@@ -150,8 +215,8 @@ def refusal(lacks: Sequence[Missing], backend: str) -> VyreError:
 
 
 def check_program(program: Program, limits: LaunchLimits) -> None:
-    """Raises ``InvalidProgram`` for a program above a limit of a backend, which its pipelines check alone."""
-    for excess, _ in _excesses(program, (1, 1, 1), program.workgroup_size, limits):
+    """Raises ``DeviceLimitExceeded`` for a program above a limit of a backend, which its pipelines check alone."""
+    for excess, _ in _excesses(program, (1, 1, 1), program.workgroup_size, limits, {}):
         raise excess.error(limits.backend)
 
 
@@ -164,7 +229,9 @@ def shared_nbytes(program: Program) -> int:
 Places: TypeAlias = tuple[SourceLocation, ...]
 
 
-def _excesses(program: Program, grid: Dim3, workgroup: Dim3, limits: LaunchLimits) -> Iterator[tuple[Excess, Places]]:
+def _excesses(
+    program: Program, grid: Dim3, workgroup: Dim3, limits: LaunchLimits, sizes: Mapping[str, int]
+) -> Iterator[tuple[Excess, Places]]:
     for excess in excesses(grid, workgroup, limits):
         yield excess, ()
     most, needed = limits.max_shared_memory_bytes, shared_nbytes(program)
@@ -172,10 +239,9 @@ def _excesses(program: Program, grid: Dim3, workgroup: Dim3, limits: LaunchLimit
         shared = [buffer for buffer in program.buffers if buffer.is_workgroup]
         yield Excess("max_shared_memory_bytes", "workgroup memory in bytes", needed, most), _located(shared)
     for buffer in program.buffers if limits.max_storage_buffer_bytes is not None else ():
-        size, largest = buffer.static_nbytes or 0, limits.max_storage_buffer_bytes or 0
+        size, largest = sizes.get(buffer.name, buffer.static_nbytes or 0), limits.max_storage_buffer_bytes or 0
         if size > largest and not buffer.is_workgroup and not buffer.is_private:
-            what = f"number of bytes in buffer `{buffer.name}`"
-            yield Excess("max_storage_buffer_bytes", what, size, largest), _located([buffer])
+            yield storage_excess(buffer.name, size, largest), _located([buffer])
 
 
 def _parts(program: Program) -> Iterator[Part]:
@@ -184,12 +250,8 @@ def _parts(program: Program) -> Iterator[Part]:
     yield from unique_expressions(program)
 
 
-def _op_is(op: OpId) -> Test:
-    return lambda part: not isinstance(part, Buffer) and op_of(part) == op
-
-
-def _places(program: Program, test: Test) -> Places:
-    return _located([part for part in _parts(program) if test(part)])
+def _op_places(program: Program, op: OpId) -> Places:
+    return _located([part for part in _parts(program) if not isinstance(part, Buffer) and op_of(part) == op])
 
 
 def _located(parts: Sequence[Part]) -> Places:

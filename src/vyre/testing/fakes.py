@@ -22,6 +22,7 @@ from vyre.domain.ir.buffers import inputs_of, outputs_of
 from vyre.domain.ir.foreign_names import nearest_of
 from vyre.domain.ir.numpy_scalars import whole_number
 from vyre.domain.ir.program import BackendId, Program
+from vyre.domain.ir.types import ScalarType
 from vyre.domain.missing import LANGUAGE_FLAGS
 from vyre.ports.artifact_store import NEIGHBOURS, Artifact, StoredEntry, StoreStats
 from vyre.ports.backend import Backend, BackendRegistration, BackendRole
@@ -243,7 +244,7 @@ class FunctionExecutor:
 
 def claiming_all(backend_id: BackendId, **facts: Any) -> DeviceProfile:
     """Returns a profile that claims every feature of the language.  ``facts``: further fields of it."""
-    claims: dict[str, Any] = dict.fromkeys(LANGUAGE_FLAGS, True)
+    claims: dict[str, Any] = {**dict.fromkeys(LANGUAGE_FLAGS, True), "element_types": frozenset(ScalarType)}
     return DeviceProfile(backend=backend_id, **(claims | facts))
 
 

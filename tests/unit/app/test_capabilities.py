@@ -10,6 +10,7 @@ import pytest
 
 import vyre
 from vyre import In, Out, f32, like, u32
+from vyre.domain.ir.types import USUAL_TYPES
 from vyre.domain.names import OpId
 from vyre.domain.op_ids import ALL_OPS, USUAL_OPS
 from vyre.ports import Backend, BackendCatalog
@@ -44,7 +45,7 @@ def test_everything_that_is_missing_is_named_with_its_place() -> None:
         supported_ops=USUAL_OPS - {SHUFFLE},
         profile=replace(
             backend.profile,
-            stores_f16=False,
+            element_types=USUAL_TYPES,
             has_subgroup_shuffle=False,
             max_invocations_per_workgroup=1024,
             max_shared_memory_bytes=255,
@@ -88,7 +89,7 @@ def test_kernels_are_accepted_wherever_dispatch_accepts_them() -> None:
 
 def test_a_session_tells_its_profile_operations_version_and_device() -> None:
     with vyre.open("cuda-machine") as session:
-        assert (session.profile.backend, session.profile.supports_f16, session.profile.stores_f16) == (
+        assert (session.profile.backend, session.profile.supports_f16, vyre.f16 in session.profile.element_types) == (
             "cuda-machine",
             True,
             True,
@@ -112,5 +113,5 @@ def test_a_buffer_that_no_device_memory_holds_is_refused_before_it_is_allocated(
     with vyre.open(backend.id, catalog=catalog_of(backend)) as session:
         (found,) = session.missing(p.build())
         assert (found.name, found.offered) == ("max_storage_buffer_bytes", most)
-        with pytest.raises(vyre.InvalidProgram, match=f"allows {most}"):
+        with pytest.raises(vyre.DeviceLimitExceeded, match=f"allows {most}"):
             session.compile(p.build())

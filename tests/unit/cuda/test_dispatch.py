@@ -20,6 +20,7 @@ from vyre.adapters.cuda.machine.streams import StreamSchedule
 from vyre.adapters.cuda.runtime.device import MIB, CudaOptions
 from vyre.domain.dispatch import OutputArena, PersistentThreadMode, SpeculationMode
 from vyre.domain.errors import (
+    DeviceLimitExceeded,
     DeviceLost,
     DeviceOutOfMemory,
     DispatchTimeout,
@@ -29,7 +30,6 @@ from vyre.domain.errors import (
     UnsupportedFeature,
 )
 from vyre.domain.ir.program import Program
-from vyre.domain.program_report import InvalidProgram
 from vyre.policies.launching.grid_sync_mode import GridSyncMode
 from vyre.testing import CudaMachine, cuda_machine
 from vyre.testing.execution import execute
@@ -257,7 +257,7 @@ def test_a_grid_that_does_not_fit_at_once_is_split() -> None:
         found = session.dispatch(mirror(groups), [words, words])
         assert found["y"].tolist() == [3 * i for i in reversed(range(4 * groups))]
         assert metric(machine, "kernel_launches") == 2
-        with pytest.raises(InvalidProgram, match="cooperative_residency=blocked"):
+        with pytest.raises(DeviceLimitExceeded, match="cooperative_residency=blocked"):
             session.dispatch(mirror(groups), [words, words], DispatchConfig(cooperative=True))
 
 
@@ -383,7 +383,7 @@ def test_inputs_are_checked() -> None:
     ],
 )
 def test_limits_of_the_device_are_named(config: DispatchConfig, what: str) -> None:
-    with cuda_machine().open() as session, pytest.raises(InvalidProgram, match=what):
+    with cuda_machine().open() as session, pytest.raises(DeviceLimitExceeded, match=what):
         session.dispatch(counting(), [WORDS], config)
 
 

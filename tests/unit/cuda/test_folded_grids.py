@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import vyre
-from vyre import DispatchConfig, In, InOut, InvalidConfig, InvalidProgram, Out, Program, Step, f32, like, u32
+from vyre import DeviceLimitExceeded, DispatchConfig, In, InOut, Out, Program, Step, f32, like, u32
 from vyre.adapters.cuda.machine.presets import TINY
 from vyre.testing import cuda_machine
 
@@ -120,9 +120,9 @@ def test_lanes_of_a_folded_grid_wait_for_each_other(tiny: vyre.Session) -> None:
 
 def test_more_workgroups_than_a_device_takes_in_all_are_refused(tiny: vyre.Session) -> None:
     table = np.zeros((4097, 1), np.float32)
-    with pytest.raises(InvalidProgram, match="4097"):
+    with pytest.raises(DeviceLimitExceeded, match="4097"):
         tiny.dispatch(doubled, {"x": table})
-    with pytest.raises(InvalidConfig, match=r"the grid has 64x65x1 workgroups; .* runs at most 4096 in all"):
+    with pytest.raises(DeviceLimitExceeded, match=r"number of workgroups in a grid with .* is 4160; .* allows 4096"):
         tiny.dispatch(doubled, {"x": table}, grid=(64, 65))
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import vyre
 from support.limits import LIMIT_S
-from vyre import DecisionJournal, DispatchConfig, Program, ProgramBuilder, u32
+from vyre import DecisionJournal, DeviceLimitExceeded, DispatchConfig, Program, ProgramBuilder, u32
 from vyre.adapters.cuda import ids
 from vyre.adapters.cuda.machine.driver import MachineDriver
 from vyre.adapters.cuda.machine.options import MachineOptions
@@ -28,7 +28,6 @@ from vyre.adapters.cuda.seam import KernelFacts, LaunchShape
 from vyre.app.resident import ResidentArray
 from vyre.app.sequences.steps import Step
 from vyre.domain.names import Dim3
-from vyre.domain.program_report import InvalidProgram
 from vyre.policies.devices.occupancy import ShapeDiagnosisInputs, diagnose_shape
 from vyre.policies.launching.grid_sync_mode import GridSyncMode
 from vyre.ports.backend import Backend, BackendCatalog, BackendServices
@@ -85,7 +84,7 @@ REFUSED: Final[dict[str, tuple[LoadedKernel, LaunchShape, str]]] = {
 @pytest.mark.parametrize("limit", REFUSED)
 def test_what_is_above_a_limit_is_refused_with_the_diagnosis(limit: str) -> None:
     held, asked, why = REFUSED[limit]
-    with pytest.raises(InvalidProgram) as refused:
+    with pytest.raises(DeviceLimitExceeded) as refused:
         check_launch(device_of(TINY), held, asked)
     (diagnosis,) = refused.value.__notes__
     assert f"|kernel=vy_0|status={'ok' if BLOCKS in why else 'blocked'}" in diagnosis
@@ -112,7 +111,7 @@ def test_what_reaches_it_is_not(held: LoadedKernel, asked: LaunchShape) -> None:
 def test_every_reason_is_told_at_once() -> None:
     device = device_of(replace(TINY, cooperative=False))
     asked = shape((4097, 1, 1), (65, 1, 1), 20_000, together=True)
-    with pytest.raises(InvalidProgram) as refused:
+    with pytest.raises(DeviceLimitExceeded) as refused:
         check_launch(device, kernel((65, 1, 1)), asked)
     for why in ("block_x", "grid_x", "threads_per_block", "shared_memory", "cooperative_launch", BLOCKS):
         assert why in refused.value.__notes__[0]
@@ -194,7 +193,7 @@ def test_workgroup_memory_that_the_device_has_not_is_refused_by_every_way_to_lau
             if nbytes <= most:
                 WAYS[way](session, greedy(nbytes // 4), DispatchConfig())
                 continue
-            with pytest.raises(InvalidProgram, match="workgroup memory in bytes") as refused:
+            with pytest.raises(DeviceLimitExceeded, match="workgroup memory in bytes") as refused:
                 WAYS[way](session, greedy(nbytes // 4), DispatchConfig())
             assert refused.value.message.endswith(f"; backend `{machine.backend.id}` allows {most}")
     assert not any(machine.driver.live().values()) and not machine.driver.violations

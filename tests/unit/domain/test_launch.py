@@ -6,7 +6,7 @@ import pytest
 
 from support.kernels import GID, kernel, lit, load
 from vyre.domain.dispatch import DispatchConfig
-from vyre.domain.errors import InvalidConfig, InvalidInput
+from vyre.domain.errors import DeviceLimitExceeded, InvalidConfig, InvalidInput
 from vyre.domain.geometry import GridRule, LaunchLimits
 from vyre.domain.interface import interface_of, resolve_launch, uses_atomics
 from vyre.domain.ir.expr import Atomic
@@ -210,7 +210,7 @@ def test_geometry_given_by_hand(config: DispatchConfig, grid: Dim3, workgroup: D
     [
         (DispatchConfig(workgroup=(8, 8, 1)), InvalidConfig, "cannot be inferred"),
         (DispatchConfig(grid=(2**26 + 1, 1, 1)), InvalidConfig, "ids are 32 bits wide"),
-        (DispatchConfig(workgroup=(65, 1, 1)), InvalidProgram, "backend `small` allows 64"),
+        (DispatchConfig(workgroup=(65, 1, 1)), DeviceLimitExceeded, "backend `small` allows 64"),
     ],
 )
 def test_geometry_that_is_refused(config: DispatchConfig, error: type[Exception], message: str) -> None:

@@ -117,7 +117,7 @@ def test_a_sample_of_the_check_finds_no_difference(device: str) -> None:
     with opened_registration(Scheduled(OPENCL, canonical_order=False)) as found:
         certificate = check(found, seed=0, budget_s=BUDGET_S)
     assert certificate.failures == ()
-    assert set(certificate.missing_operations) == LACKING
+    assert {name for name in certificate.missing_operations if name.startswith("vyre.")} == LACKING
     assert certificate.subject.device["device"]
     assert sum(certificate.witnesses.values()) > 1000
 
@@ -320,7 +320,7 @@ def test_the_recorded_certificate_has_no_failure_and_lists_what_is_refused() -> 
     certificate = Certificate.read(Path(vyre_opencl.__file__).parents[2] / "certificate.json")
     assert certificate.failures == ()
     assert certificate.complete
-    assert set(certificate.missing_operations) == LACKING
+    assert {name for name in certificate.missing_operations if name.startswith("vyre.")} == LACKING
     assert certificate.subject.backend == "opencl"
     assert sum(certificate.witnesses.values()) > 1_000_000
     refused = {case.text for case in certificate.cases if case.judgement == "refused"}

@@ -16,6 +16,7 @@ from vyre.adapters.cuda.decisions.ptx_target import BASE_VERSIONS
 from vyre.adapters.cuda.ptx.emit import emit, sites
 from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.domain.ir.program import Program
+from vyre.domain.ir.types import bf16, f16
 from vyre.testing import cuda_machine
 
 ARITHMETIC: Final = re.compile(
@@ -112,10 +113,10 @@ def test_profiles_claim_what_the_targets_compute() -> None:
     claims = {}
     for name in ("t4", "sm_86", "h200", "sm_120"):
         profile = cuda_machine(name).backend.profile
-        claims[name] = (profile.supports_f16, profile.supports_bf16, profile.stores_f16, profile.stores_bf16)
+        claims[name] = (profile.supports_f16, profile.supports_bf16, {f16, bf16} <= profile.element_types)
     assert claims == {
-        "t4": (True, False, True, True),
-        "sm_86": (True, False, True, True),
-        "h200": (True, True, True, True),
-        "sm_120": (True, True, True, True),
+        "t4": (True, False, True),
+        "sm_86": (True, False, True),
+        "h200": (True, True, True),
+        "sm_120": (True, True, True),
     }

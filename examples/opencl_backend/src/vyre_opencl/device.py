@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from vyre import BackendUnavailable, DeviceOutOfMemory, DispatchFailed, KernelCompileFailed
+from vyre.ir import ScalarType
 from vyre.lowering import LaunchLimits, TimingQuality
 from vyre.ports import BackendId, DeviceProfile
 from vyre_opencl.writer import NAME
@@ -138,12 +139,10 @@ def profile_of(device: Any) -> DeviceProfile:
     return DeviceProfile(
         backend=ID,
         supports_specialization_constants=True,
-        stores_f16=True,
-        stores_bf16=True,
+        element_types=frozenset(ScalarType),
         supports_trap_propagation=True,
         supports_speculation=True,
         allows_host_grid_sync_split=True,
-        has_mul_high=True,
         has_shared_memory=True,
         timing_quality=TimingQuality.DEVICE_TIMESTAMPS,
         supports_device_timestamps=True,

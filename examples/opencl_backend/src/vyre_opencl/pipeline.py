@@ -13,7 +13,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vyre import DispatchConfig, DispatchTimeout, DispatchTiming, InvalidProgram, StepBudgetExceeded, TrapError
+from vyre import (
+    DeviceLimitExceeded,
+    DispatchConfig,
+    DispatchTimeout,
+    DispatchTiming,
+    StepBudgetExceeded,
+    TrapError,
+)
 from vyre.ir import Program
 from vyre.lowering import (
     Compilation,
@@ -91,10 +98,12 @@ class OpenClPipeline:
             # After the split, which takes valid programs alone: a constant may be an index that a literal may not.
             text = emit(with_constants(part, self._constants), counts_steps=self.config.step_budget is not None)
             if text.local_nbytes > (self._profile.max_shared_memory_bytes or 0):
-                raise InvalidProgram(
-                    f"the program needs {text.local_nbytes} bytes of workgroup memory, `{NAME}` has"
-                    f" {self._profile.max_shared_memory_bytes}",
-                    fix="use smaller workgroup buffers.",
+                raise DeviceLimitExceeded(
+                    f"the program needs {text.local_nbytes} bytes of workgroup memory",
+                    limit="max_shared_memory_bytes",
+                    needed=text.local_nbytes,
+                    offered=self._profile.max_shared_memory_bytes or 0,
+                    backend=NAME,
                 )
             private = text.private_nbytes * prod(self._workgroup)
             if self._is_cpu and private > CPU_PRIVATE_NBYTES:

@@ -22,12 +22,13 @@ from vyre.domain.device import EngineKind
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, refuse_unsupported
 from vyre.domain.errors import BackendError, DeviceOutOfMemory, DispatchTimeout
 from vyre.domain.float_mode import in_default_mode
-from vyre.domain.geometry import LaunchLimits, check_limits
+from vyre.domain.geometry import LaunchLimits
 from vyre.domain.grid_sync import Rounds, Step, grid_control, plan_grid_sync, plan_programs
 from vyre.domain.identity import program_digest
 from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.launch import Launch
+from vyre.domain.missing import check_program
 from vyre.domain.optimize.dialect_laws import keep_stated_laws, stated_laws
 from vyre.domain.recursion import telling_of_depth
 from vyre.domain.sites import with_sites
@@ -114,7 +115,7 @@ class ReferencePipeline:
         self._sized = program if config.workgroup is None else replace(program, workgroup_size=config.workgroup)
         if self._sized is not program:
             check_rules(self._sized).raise_if_invalid()
-        check_limits((1, 1, 1), self._sized.workgroup_size, limits)
+        check_program(self._sized, limits)
         keep_stated_laws(self._sized, stated_laws(program))
         self._runs, self._passes = 0, ""
         self._prepared = self._prepare(self._sited(program))

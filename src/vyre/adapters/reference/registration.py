@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from vyre.domain.device import DeviceProfile, EngineKind
 from vyre.domain.dispatch import U32_MAX, TimingQuality
+from vyre.domain.ir.types import ScalarType
 from vyre.domain.names import BackendId
 from vyre.ports.backend import Backend, BackendRegistration, BackendRole, BackendServices
 
@@ -24,13 +25,11 @@ def _profile(backend: BackendId) -> DeviceProfile:
         backend=backend,
         supports_subgroup_ops=True,
         supports_specialization_constants=True,
-        stores_f16=True,
-        stores_bf16=True,
+        element_types=frozenset(ScalarType),
         supports_trap_propagation=True,
         supports_grid_sync=True,
         allows_host_grid_sync_split=True,
         supports_speculation=True,
-        has_mul_high=True,
         has_subgroup_shuffle=True,
         has_shared_memory=True,
         max_native_int_width=64,

@@ -9,6 +9,7 @@ from vyre.adapters.terminal import READER_GONE
 from vyre.domain.errors import (
     BackendUnavailable,
     BuildError,
+    DeviceLimitExceeded,
     InvalidConfig,
     InvalidField,
     InvalidInput,
@@ -72,6 +73,7 @@ _EXIT_OF: Final[dict[type[VyreError], Exit]] = {
     UnusableCosts: Exit.USAGE,
     BackendUnavailable: Exit.UNAVAILABLE,
     UnsupportedFeature: Exit.UNAVAILABLE,
+    DeviceLimitExceeded: Exit.UNAVAILABLE,
     UnusableBundle: Exit.UNAVAILABLE,
     VyreError: Exit.FAILED,
 }

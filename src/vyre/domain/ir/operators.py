@@ -6,8 +6,10 @@ arithmetic of each row is in ``vyre.domain.numerics.scalar``.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import Enum
-from typing import Final, NamedTuple
+from functools import cache
+from typing import Final, NamedTuple, TypeAlias
 
 from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.ir.types import EXECUTABLE_TYPES, NARROW_TYPES, ScalarType
@@ -546,6 +548,36 @@ def _over_lanes(op: SubgroupOp) -> SubgroupRow:
 
 SUBGROUP: Final = {op: _over_lanes(op) for op in SubgroupOp}
 """Spelling, fold and meaning of each operator over the lanes of a subgroup."""
+Operator: TypeAlias = BinaryOp | UnaryOp | AtomicOp | SubgroupOp
+
+
+class OperatorAt(NamedTuple):
+    """An operator on operands of a type: for an atomic that of the elements, else that of the (left) operand."""
+
+    operator: Operator
+    dtype: ScalarType
+
+    def __str__(self) -> str:
+        match self.operator:
+            case AtomicOp() as atomic:
+                name = ATOMIC[atomic].text
+            case SubgroupOp() as over_lanes:
+                name = SUBGROUP[over_lanes].text
+            case BinaryOp() | UnaryOp() as operator:
+                name = operator.name.lower()
+        return f"{name} {self.dtype.text}"
+
+
+@cache
+def operators_at(types: Collection[ScalarType] = EXECUTABLE_TYPES) -> frozenset[OperatorAt]:
+    """Returns every operator of the language at each of these types that it has."""
+    rows: list[tuple[Operator, frozenset[ScalarType]]] = [(op, row.operands) for op, row in BINARY.items()]
+    rows += [(op, row.operands) for op, row in UNARY.items()]
+    rows += [(op, row.operands) for op, row in SUBGROUP.items()]
+    rows += [(op, ATOMIC_ELEMENTS) for op in ATOMIC]
+    return frozenset([OperatorAt(op, dtype) for op, operands in rows for dtype in operands.intersection(types)])
+
+
 ATOMIC_TEXT: Final = {op: row.text for op, row in ATOMIC.items()}
 ATOMIC_MEANING: Final = {op: row.meaning for op, row in ATOMIC.items()}
 """The value that each atomic writes, from the old value and its operand ``v``."""

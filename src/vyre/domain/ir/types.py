@@ -125,6 +125,8 @@ class ScalarType(TypeOfValues):
     def __repr__(self) -> str:
         return _FACTS[self].text
 
+    __str__ = __repr__
+
 
 _literal: Final[FunctionAbove[[ScalarType, object], ValueOfKernel]] = FunctionAbove("ScalarType.__call__")
 
@@ -160,6 +162,8 @@ SCALAR_BY_TEXT: Final[dict[str, ScalarType]] = {facts.text: t for t, facts in _F
 SCALAR_BY_TAG: Final[dict[int, ScalarType]] = {t.value: t for t in ScalarType}
 EXECUTABLE_TYPES: Final[tuple[ScalarType, ...]] = tuple(t for t in ScalarType if t.is_executable)
 """The types that expressions can have."""
+USUAL_TYPES: Final = frozenset(ScalarType) - {ScalarType.F16, ScalarType.BF16}
+"""The types that every backend has, unless its profile says otherwise."""
 NARROW_TYPES: Final[tuple[ScalarType, ...]] = tuple(
     t for t in ScalarType if not t.is_executable and t.kind is not TypeKind.BOOL
 )

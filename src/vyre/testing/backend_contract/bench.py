@@ -16,11 +16,10 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
-from vyre.domain.errors import ErrorCode, UnsupportedFeature, VyreError
+from vyre.domain.errors import DeviceLimitExceeded, ErrorCode, UnsupportedFeature, VyreError
 from vyre.domain.geometry import check_limits
 from vyre.domain.ir.program import Dim3, Program
-from vyre.domain.op_ids import required_ops
-from vyre.domain.program_report import InvalidProgram
+from vyre.domain.missing import MissingKind, missing_from
 from vyre.domain.unique import Closing
 from vyre.domain.validation.validator import check_rules
 from vyre.ports.backend import Backend, BackendRegistration, BackendRole
@@ -30,6 +29,7 @@ from vyre.ports.requests import DispatchRequest, HostBytes, Readback, ResidentSe
 from vyre.ports.resident_buffer import ResidentBuffer
 
 ErrorT = TypeVar("ErrorT", bound=VyreError)
+FacetT = TypeVar("FacetT")
 _SHOWN = 400
 
 
@@ -260,42 +260,38 @@ class Bench:
         """Skips the case if the profile does not allow such a launch."""
         try:
             check_limits(grid, workgroup, self.backend.profile.launch_limits())
-        except InvalidProgram as error:
+        except DeviceLimitExceeded as error:
             raise Skipped(error.message) from None
+
+    def _facet(self, name: str, facet: FacetT | None) -> FacetT:
+        self.need(name)
+        assert facet is not None
+        return facet
 
     @property
     def compiler(self) -> PipelineCompiler:
-        """The facet ``compiler``; skips the case without it."""
-        self.need("compiler")
-        assert self.backend.compiler is not None
-        return self.backend.compiler
+        """The facet ``compiler``; without it the case is skipped, as for the other facets."""
+        return self._facet("compiler", self.backend.compiler)
 
     @property
     def memory(self) -> ResidentMemory:
-        """The facet ``memory``; skips the case without it."""
-        self.need("memory")
-        return self.backend.require_memory()
+        """The facet ``memory``."""
+        return self._facet("memory", self.backend.memory)
 
     @property
     def asynchronous(self) -> AsyncExecutor:
-        """The facet ``async_executor``; skips the case without it."""
-        self.need("async_executor")
-        assert self.backend.async_executor is not None
-        return self.backend.async_executor
+        """The facet ``async_executor``."""
+        return self._facet("async_executor", self.backend.async_executor)
 
     @property
     def metric_source(self) -> MetricSource:
-        """The facet ``metric_source``; skips the case without it."""
-        self.need("metric_source")
-        assert self.backend.metric_source is not None
-        return self.backend.metric_source
+        """The facet ``metric_source``."""
+        return self._facet("metric_source", self.backend.metric_source)
 
     @property
     def cost_probe(self) -> CostProbe:
-        """The facet ``cost_probe``; skips the case without it."""
-        self.need("cost_probe")
-        assert self.backend.cost_probe is not None
-        return self.backend.cost_probe
+        """The facet ``cost_probe``."""
+        return self._facet("cost_probe", self.backend.cost_probe)
 
     @contextmanager
     def elsewhere(self) -> Iterator[Bench]:
@@ -317,10 +313,11 @@ class Bench:
             raise Skipped(f"`{self.backend.id}` does not support {error.feature}") from None
 
     def program(self, kernel: Kernel) -> Program:
-        """Returns the kernel as a program; skips the case if it needs operations that the backend does not list."""
+        """Returns the kernel as a program; skips the case if it needs what the backend does not declare."""
         program = program_of(kernel)
-        if lacking := required_ops(program) - self.backend.supported_ops:
-            raise Skipped(f"`{self.backend.id}` does not list {', '.join(sorted(lacking))}")
+        found = missing_from(program, self.backend.profile, self.backend.supported_ops)
+        if lacking := [missing.name for missing in found if missing.kind is not MissingKind.LIMIT]:
+            raise Skipped(f"`{self.backend.id}` does not declare {', '.join(lacking)}")
         return program
 
     # ---- dispatch

@@ -12,6 +12,7 @@ from typing import Any, Final
 from vyre.domain.dispatch import DispatchConfig, PersistentThreadMode, SpeculationMode
 from vyre.domain.errors import (
     DataRaceError,
+    DeviceLimitExceeded,
     DispatchTimeout,
     InvalidConfig,
     StepBudgetExceeded,
@@ -21,7 +22,6 @@ from vyre.domain.errors import (
 from vyre.domain.ir.program import Dim3
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.padding import masked
-from vyre.domain.program_report import InvalidProgram
 from vyre.domain.specialization import SpecMap, SpecValue
 from vyre.ports.backend import BackendRole
 from vyre.testing.backend_contract.bench import (
@@ -408,7 +408,7 @@ _COPY: Final = "workgroup_size {}, {}, {} buffer y @0 write u32[4] body {{ y[gid
 @GEOMETRY.table({"x": (1 << 31, 1, 1), "y": (1, 1 << 31, 1), "z": (1, 1, 1 << 31)})
 def ids_beyond_32_bits_are_refused(bench: Bench, grid: Dim3) -> None:
     """A grid whose largest id does not fit is refused, as an invalid config or as above a limit."""
-    bench.refuses((InvalidConfig, InvalidProgram), _COPY.format(4, 4, 4), grid=grid)
+    bench.refuses((InvalidConfig, DeviceLimitExceeded), _COPY.format(4, 4, 4), grid=grid)
 
 
 _ZERO_AXES: Final[dict[str, dict[str, Any]]] = {"grid": {"grid": (0, 1, 1)}, "workgroup": {"workgroup": (1, 1, 0)}}

@@ -8,15 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.device import DeviceProfile, claimed_features
 from vyre.domain.dialects.native_text import LANGUAGES
 from vyre.domain.dispatch import DispatchConfig, TimingQuality
-from vyre.domain.errors import BackendError, TrapError, UnsupportedFeature
+from vyre.domain.errors import BackendError, DeviceLimitExceeded, TrapError, UnsupportedFeature
+from vyre.domain.ir.operators import operators_at
+from vyre.domain.ir.types import ScalarType, bool_, u32, u64
 from vyre.domain.missing import LANGUAGE_FLAGS, missing_from
 from vyre.domain.op_ids import ALL_OPS, INDIRECT_DISPATCH, native_op
-from vyre.domain.program_report import InvalidProgram
 from vyre.ports.backend import PORT_API_VERSION, Backend, BackendRole
 from vyre.ports.ownership import check_ownership
 from vyre.testing.backend_contract.bench import (
@@ -69,7 +71,7 @@ def _across(groups: int) -> _Probe:
     )
 
 
-def _narrow(element: str, value: str = "x[gid.x] + x[1u - gid.x]") -> str:
+def _narrow(element: str, value: str) -> str:
     return f"""
     workgroup_size 2, 1, 1
     buffer x @0 read {element}[2]
@@ -83,16 +85,12 @@ _PROBES: Final[Mapping[str, _Probe]] = {
     "supports_subgroup_ops": _Probe(mapped("y[i] = subgroup_add(x[i])", 32), _LANES, (496,) * 32),
     "has_subgroup_shuffle": _Probe(mapped("y[i] = subgroup_shuffle(x[i], 31u - i)", 32), _LANES, _LANES[::-1]),
     "supports_specialization_constants": _Probe(mapped("y[i] = x[i] + spec(more, 5u)"), (1, 2), (6, 7)),
-    # 1 + 2^-11 lies in the middle of two f16, and 1 + 2^-8 of two bf16: the even one is stored
-    "stores_f16": _Probe(_narrow("f16"), (0x1000_3C00,), (0x3C00_3C00,)),
-    "stores_bf16": _Probe(_narrow("bf16"), (0x3B80_3F80,), (0x3F80_3F80,)),
     # (1 + 3e) (1 + 3e) - 1, with e of 2^-10 or 2^-7, of a product that is rounded; and NaN
     "supports_f16": _Probe(_narrow("f16", "narrow<f16>(x[gid.x] * x[gid.x]) - 1f"), (0x7C01_3C03,), (0x7E00_1E00,)),
     "supports_bf16": _Probe(_narrow("bf16", "narrow<bf16>(x[gid.x] * x[gid.x]) - 1f"), (0x7F81_3F83,), (0x7FC0_3D40,)),
     "supports_trap_propagation": _Probe(TRAP, (1, 2, 3), (2, 3, 4)),
     "supports_grid_sync": _across(4),
     "allows_host_grid_sync_split": _across(_MANY),
-    "has_mul_high": _Probe(mapped("y[i] = mulhi(x[i], 6u)"), (1 << 31, 7), (3, 0)),
     "has_shared_memory": _Probe(
         """
         workgroup_size 4, 1, 1
@@ -156,99 +154,20 @@ def every_claim_is_tested(bench: Bench) -> None:
     equal(claimed_features(bench.backend.profile) - COVERED, frozenset(), "claims without a case")
 
 
-# ---------------------------------------------------------------- operations
-_VALUES: Final = """
-    workgroup_size 4, 1, 1
-    buffer x @0 read u32[4]
-    buffer y @1 write u32[4]
-    body {
-      let i = gid.x
-      let wide = select(true, cast<u64>(x[i]) + 5u64, 0u64)
-      let near = narrow<u8>(cast<u32>(wide + bitcast<u64>(-1i64 + 1i64)))
-      let real = fma(cast<f32>(near), 2.0f, 1.0f)
-      let whole = wrap_cast<u32>(real) + cast<u32>(cast<f64>(real) - 1.0f64) + cast<u32>(popcount(pack<u16>(len(x))))
-      y[i] = whole + unpack<u8>(256u) + cast<u32>(0i) + spec(more, 1u)
-    }
-    """
-_FLOW: Final = """
-    workgroup_size 4, 1, 1
-    buffer x @0 read u32[4]
-    buffer y @1 write u32[4]
-    body {
-      let i = gid.x
-      let sum = 0u
-      for k in 0u..9u {
-        if k == 2u { continue }
-        if k == 5u { break }
-        sum := sum + k
-      }
-      switch x[i] { case 1u { sum := sum + 100u } else { sum := sum + 200u } }
-      block { let one = 1u sum := sum + one }
-      region "mark" { sum := sum + 1u }
-      if sum == 0u { trap(i, "none") }
-      y[i] = sum
-      return
-    }
-    """
-_TOGETHER: Final = """
-    workgroup_size 4, 1, 1
-    buffer x @0 read u32[4]
-    buffer y @1 write u32[4]
-    buffer shared @- workgroup u32[4]
-    buffer back @- workgroup u32[4]
-    body {
-      async_load(x, shared, 0u, 16u, "in")
-      async_wait("in")
-      barrier(seq_cst)
-      let old = atomic_add(shared, lid.x, 1u)
-      barrier(seq_cst)
-      back[lid.x] = shared[lid.x] + old
-      barrier(seq_cst)
-      async_store(back, y, 0u, 16u, "out")
-      async_wait("out")
-    }
-    """
-_EXCHANGED: Final = """
-    workgroup_size 4, 1, 1
-    buffer x @0 read u32[4]
-    buffer y @1 write u32[4]
-    body {
-      let found = subgroup_ballot(x[gid.x] > 1u) + subgroup_add(1u) + subgroup_lane() + subgroup_size()
-      y[gid.x] = subgroup_shuffle(found, 3u - lid.x)
-    }
-    """
-_ROUNDS: Final = """
-    workgroup_size 1, 1, 1
-    buffer x @0 read_write u32[4]
-    buffer flag @1 read_write u32[1] output
-    body {
-      let round = grid_loop(9u, flag) {
-        x[gid.x] = x[gid.x] + 1u
-        if x[gid.x] < 5u { flag[0u] = 1u }
-      }
-    }
-    """
-_INDIRECT: Final = "workgroup_size 4, 1, 1 buffer x @0 read_write u32[4] body { indirect_dispatch(x, 0) }"
-OPERATIONS: Final = {
-    "values": _Probe(_VALUES, (1, 2, 3, 4), tuple(4 * (x + 5) + 3 for x in (1, 2, 3, 4))),
-    "flow": _Probe(_FLOW, (1, 2, 1, 2), (110, 210, 110, 210)),
-    "together": _Probe(_TOGETHER, (1, 2, 3, 4), (3, 5, 7, 9)),
-    "exchanged": _Probe(_EXCHANGED, (1, 2, 3, 4), (53, 52, 51, 50)),
-    "rounds": _Probe(_ROUNDS, (1, 2, 3, 4), (5, 6, 7, 8)),
-    "indirect": _Probe(_INDIRECT, (1, 1, 1, 0), (1, 1, 1, 0)),
-}
+@CLAIMS.case()
+def types_and_operators_are_those_of_the_language(bench: Bench) -> None:
+    """A profile declares types and operators of the language, u32 and bool among them."""
+    profile = bench.backend.profile
+    holds(profile.element_types >= {u32, bool_}, "u32 or bool is not declared")
+    equal(profile.operators - operators_at(), frozenset(), "operators that do not exist")
+    equal(profile.element_types - {*ScalarType}, frozenset(), "types that do not exist")
 
 
-@CLAIMS.table(OPERATIONS)
-def listed_operations_run(bench: Bench, probe: _Probe) -> None:
-    """A program of operations that the backend lists runs; for any other ``missing`` names them."""
-    missing = set(lacks(bench, probe.kernel))
-    if missing:
-        unlisted, unclaimed = missing & ALL_OPS, missing - ALL_OPS
-        equal(unlisted & bench.backend.supported_ops, set(), "operations that are listed, and missing")
-        raise Skipped(f"`{bench.backend.id}` lacks {', '.join(sorted(unlisted | unclaimed))}")
-    lanes = program_of(probe.kernel).workgroup_size[0]
-    equal(bench.run(probe.kernel, words(*probe.operands), grid=(4 // lanes, 1, 1))[0], words(*probe.wanted))
+@CLAIMS.case()
+def an_indirect_dispatch_runs(bench: Bench) -> None:
+    """A backend that lists the statement runs it; the programs of other groups use every other operation."""
+    kernel = "workgroup_size 4, 1, 1 buffer x @0 read_write u32[4] body { indirect_dispatch(x, 0) }"
+    equal(bench.words(kernel, words(1, 1, 1, 0), grid=(1, 1, 1)), [1, 1, 1, 0])
 
 
 REGISTRATION: Final = Group("registration")
@@ -357,6 +276,8 @@ _COUNT: Final = """
     """
 _UNBOUNDED: Final = 1 << 16
 """Limits from here on are too large for a test to reach."""
+_MOST_BYTES: Final = 1 << 28
+"""Buffers of more bytes are too large for a test."""
 
 
 @PROFILE.case()
@@ -414,20 +335,20 @@ def the_largest_workgroup_runs(bench: Bench, limit: _Limit) -> None:
 
 @PROFILE.table(_AXES)
 def a_larger_workgroup_is_refused(bench: Bench, limit: _Limit) -> None:
-    """One lane more than the limit of an axis is an invalid program; the message has the limit."""
+    """One lane more than the limit of an axis is refused; the message has the limit."""
     most = _limit(bench, limit)
     if most >= 0xFFFF_FFFF:
         raise Skipped(f"`{bench.backend.id}` has no limit that a config can exceed")
     for config in ({}, {"workgroup": _shape(limit.axis, most + 1)}):
         size = _shape(limit.axis, 1 if config else most + 1)
         holds(limit.field in lacks(bench, _MARK.format(*size), **config), f"{limit.field} is not said to be missing")
-        error = bench.refuses(InvalidProgram, _MARK.format(*size), words(0, 0, 0), grid=(1, 1, 1), **config)
+        error = bench.refuses(DeviceLimitExceeded, _MARK.format(*size), words(0, 0, 0), grid=(1, 1, 1), **config)
         holds(str(bench.backend.id) in error.message, f"the backend is not named: {error}")
 
 
 @PROFILE.case()
 def too_many_lanes_together_are_refused(bench: Bench) -> None:
-    """A workgroup within the limit of every axis, but with too many lanes, is an invalid program."""
+    """A workgroup within the limit of every axis, but with too many lanes, is refused."""
     most = _limit(bench, _Limit("max_invocations_per_workgroup"))
     axes = bench.backend.profile.max_workgroup_size or (most, most, most)
     x = min(axes[0], most)
@@ -435,7 +356,7 @@ def too_many_lanes_together_are_refused(bench: Bench) -> None:
     if x * y <= most:
         raise Skipped(f"`{bench.backend.id}` has no two axes that exceed it")
     equal(lacks(bench, _MARK.format(x, y, 1)), ["max_invocations_per_workgroup"], "what is missing")
-    bench.refuses(InvalidProgram, _MARK.format(1, 1, 1), words(0, 0, 0), grid=(1, 1, 1), workgroup=(x, y, 1))
+    bench.refuses(DeviceLimitExceeded, _MARK.format(1, 1, 1), words(0, 0, 0), grid=(1, 1, 1), workgroup=(x, y, 1))
     equal(bench.words(INCREMENT, words(1)), [2])
 
 
@@ -452,13 +373,13 @@ def the_largest_grid_runs(bench: Bench, limit: _Limit) -> None:
 
 @PROFILE.table(_GRIDS)
 def a_larger_grid_is_refused(bench: Bench, limit: _Limit) -> None:
-    """One workgroup more than the limit of an axis is an invalid program."""
+    """One workgroup more than the limit of an axis is refused."""
     most = _limit(bench, limit)
     if most >= 0xFFFF_FFFF:
         raise Skipped(f"`{bench.backend.id}` has no limit that a config can exceed")
     grid = _shape(limit.axis, most + 1)
     equal(lacks(bench, _MARK.format(1, 1, 1), grid=grid), ["max_grid_size"], "what is missing")
-    error = bench.refuses(InvalidProgram, _MARK.format(1, 1, 1), words(0, 0, 0), grid=grid)
+    error = bench.refuses(DeviceLimitExceeded, _MARK.format(1, 1, 1), words(0, 0, 0), grid=grid)
     holds(str(most) in error.message, f"the limit is not named: {error}")
 
 
@@ -495,7 +416,7 @@ def more_workgroup_memory_is_refused(bench: Bench) -> None:
     most = _limit(bench, _Limit("max_shared_memory_bytes"))
     for size in (most + 1, 0xFFFF_FFFF):
         equal(lacks(bench, _with_workgroup_memory(size)), ["max_shared_memory_bytes"], "what is missing")
-        bench.refuses((InvalidProgram, BackendError), _with_workgroup_memory(size), grid=(1, 1, 1))
+        bench.refuses(DeviceLimitExceeded, _with_workgroup_memory(size), grid=(1, 1, 1))
     equal(bench.words(INCREMENT, words(1)), [2])
 
 
@@ -503,15 +424,45 @@ def more_workgroup_memory_is_refused(bench: Bench) -> None:
 def storage_buffers_up_to_the_limit(bench: Bench, more: int) -> None:
     """A buffer may be as large as the profile states, and no larger."""
     most = _limit(bench, _Limit("max_storage_buffer_bytes"))
-    count = most // 8 + more
-    if count > 0xFFFF_FFFF or (more == 0 and most >= _UNBOUNDED):
+    element = u64 if u64 in bench.backend.profile.element_types else u32
+    count = most // element.size + more
+    if count > 0xFFFF_FFFF or (more == 0 and most > _MOST_BYTES):
         raise Skipped(f"`{bench.backend.id}` has no limit that a program can reach")
-    kernel = f"workgroup_size 1, 1, 1 buffer y @0 write u64[{count}] range 0..8 body {{ y[0u] = 7u64 }}"
+    buffer = f"buffer y @0 write {element.text}[{count}] range 0..8"
+    kernel = f"workgroup_size 1, 1, 1 {buffer} body {{ y[0u] = {'7u64' if element is u64 else '7u'} }}"
     equal(lacks(bench, kernel), ["max_storage_buffer_bytes"] * more, "what is missing")
     if more:
-        bench.refuses((InvalidProgram, BackendError), kernel, grid=(1, 1, 1))
+        bench.refuses(DeviceLimitExceeded, kernel, grid=(1, 1, 1))
     else:
         equal(bench.words(kernel, grid=(1, 1, 1)), [7, 0])
+
+
+@PROFILE.case("compiler")
+def a_compilation_is_refused_as_a_dispatch_is(bench: Bench) -> None:
+    """A program above a limit is refused when it is compiled, and not when it is run."""
+    profile = bench.backend.profile
+    above = []
+    if profile.max_shared_memory_bytes is not None:
+        above.append(_with_workgroup_memory(profile.max_shared_memory_bytes + 1))
+    if profile.max_invocations_per_workgroup is not None:
+        above.append(_MARK.format(profile.max_invocations_per_workgroup + 1, 1, 1))
+    if profile.max_storage_buffer_bytes is not None:
+        above.append(
+            f"workgroup_size 1, 1, 1 buffer y @0 write u32[{profile.max_storage_buffer_bytes // 4 + 1}] body {{}}"
+        )
+    for kernel in above:
+        refusal(DeviceLimitExceeded, partial(bench.compile, kernel))
+
+
+@PROFILE.case()
+def a_folded_grid_has_a_limit_in_all(bench: Bench) -> None:
+    """A grid with an axis that is longer than a launch may have is refused where it has too many workgroups in all."""
+    unfolded, most = bench.backend.profile.max_unfolded_grid, _limit(bench, _GRIDS["grid_x"])
+    if unfolded is None or unfolded[1] >= most:
+        raise Skipped(f"`{bench.backend.id}` folds no grid")
+    grid = (1, unfolded[1] + 1, most // (unfolded[1] + 1) + 1)
+    equal(lacks(bench, _MARK.format(1, 1, 1), grid=grid), ["max_unfolded_grid"], "what is missing")
+    bench.refuses(DeviceLimitExceeded, _MARK.format(1, 1, 1), words(0, 0, 0), grid=grid)
 
 
 # ---------------------------------------------------------------- clocks

@@ -99,11 +99,13 @@ class Cases:
 
     ``canonical_order``: the backend runs lanes in the canonical schedule, so that programs whose result depends on the
     order of atomics have one result on it, and are among the cases.  ``counts_steps``: budgets of steps apply.
+    ``lacking``: the names of what the backend does not declare, which random programs hardly use.
     """
 
     seed: int = 0
     canonical_order: bool = False
     counts_steps: bool = False
+    lacking: frozenset[str] = frozenset()
 
     def group(self, group: Group) -> Iterator[ConformCase]:
         """Yields the cases of a group; the random ones never end."""
@@ -171,7 +173,7 @@ class Cases:
         return self.canonical_order or not check_rules(case.case.program).order_sensitive
 
     def _random(self, number: int, order: Order) -> ConformCase:
-        case = any_program(number, order)
+        case = any_program(number, order, lacking=self.lacking)
         config = replace(case.config, chunk_workgroups=None)
         if not self.counts_steps:
             config = replace(config, step_budget=None)

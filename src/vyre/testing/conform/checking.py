@@ -12,7 +12,7 @@ from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Access, Buffer, Program
 from vyre.domain.ir.stmt import Store
 from vyre.domain.ir.types import u32
-from vyre.domain.op_ids import ALL_OPS
+from vyre.domain.missing import undeclared
 from vyre.ports.backend import Backend, BackendRegistration
 from vyre.testing.conform.campaign import Begun, Campaign, Report, run_campaign
 from vyre.testing.conform.cases import Cases
@@ -65,7 +65,8 @@ def check(
     begun: Begun = lambda case, judged: None,
 ) -> Certificate:
     """Runs the cases of ``seed`` on an open backend for about ``budget_s`` seconds and returns the certificate."""
-    cases = Cases(seed, target.subject.canonical_order, target.subject.counts_steps)
+    lacking = undeclared(target.backend.profile, target.backend.supported_ops)
+    cases = Cases(seed, target.subject.canonical_order, target.subject.counts_steps, lacking)
     campaign: Campaign = run_campaign(
         target.backend,
         open_backend(REFERENCE),
@@ -75,8 +76,7 @@ def check(
         told=told,
         begun=begun,
     )
-    missing = tuple(sorted(ALL_OPS - target.backend.supported_ops))
-    return certificate_of(campaign, target.subject, seed, missing)
+    return certificate_of(campaign, target.subject, seed, tuple(sorted(lacking)))
 
 
 def _facts(registration: BackendRegistration) -> dict[str, str]:

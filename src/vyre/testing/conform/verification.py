@@ -60,7 +60,8 @@ def verify(certificate: Certificate, told: Progress = lambda record: None) -> Ve
 
 def _verify(certificate: Certificate, verification: Verification, backend: Backend | None, told: Progress) -> None:
     subject = certificate.subject
-    cases = Cases(certificate.seed, subject.canonical_order, subject.counts_steps)
+    lacking = frozenset(certificate.missing_operations)
+    cases = Cases(certificate.seed, subject.canonical_order, subject.counts_steps, lacking)
     reference = open_backend(REFERENCE)
     witnesses: Counter[str] = Counter()
     for record in certificate.cases:

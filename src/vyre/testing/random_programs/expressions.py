@@ -146,15 +146,15 @@ class ExpressionWriter:
         ]
         if dtype is not BOOL:
             options.append((2, self._bitcast))
-        if dtype.is_float:
+        if dtype.is_float and self.choices.offers("vyre.fma"):
             options.append((2, self._fma))
         if dtype.is_integer:
             options.append((2, self._wrap_cast))
         if dtype is U32:
             options.append((2, self._pack))
-        if _NARROW_BY_RESULT[dtype]:
+        if self.choices.among(_NARROW_BY_RESULT[dtype]):
             options += [(2, self._narrow), (2, self._unpack), (2, self._narrow_arithmetic)]
-        if self.level >= Level.SUBGROUP and self.subgroups:
+        if self.level >= Level.SUBGROUP and self.subgroups and self.choices.offers("supports_subgroup_ops"):
             if level <= Level.SUBGROUP:
                 options.append((2, self._subgroup_reduce))
             if level <= Level.SUBGROUP and dtype is U32:
@@ -201,6 +201,8 @@ class ExpressionWriter:
             case 2:
                 return ir.LaunchId(self.choices.pick((ir.IdKind.GLOBAL, ir.IdKind.LOCAL)), self.choices.below(3))
             case _:
+                if not self.choices.offers("supports_subgroup_ops"):
+                    return ir.LaunchId(ir.IdKind.LOCAL, 0)
                 return ir.SubgroupLane() if self.choices.chance(50) else ir.SubgroupSize()
 
     # Memory
@@ -340,7 +342,9 @@ class ExpressionWriter:
     def atomic(self, slot: UsedBuffer, depth: int = 2) -> ir.Expr:
         assert slot.element in ATOMIC_ELEMENTS
         self.unstable = True
-        op = slot.op if slot.use is Use.REDUCED else self.choices.pick(tuple(AtomicOp))
+        op = slot.op
+        if slot.use is not Use.REDUCED:
+            op, _ = self.choices.pick([(op, slot.element) for op in AtomicOp])
         assert slot.use is not Use.REDUCED or op in COMMUTATIVE
         self.pay(3)
         index = self.index(slot)

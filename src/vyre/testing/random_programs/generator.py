@@ -57,11 +57,17 @@ class Case:
 
 
 def generate(
-    seed: int, *, order: Order = Order.INDEPENDENT, work: int = 40_000, traps: bool = False, indirect: bool = False
+    seed: int,
+    *,
+    order: Order = Order.INDEPENDENT,
+    work: int = 40_000,
+    traps: bool = False,
+    indirect: bool = False,
+    lacking: frozenset[str] = frozenset(),
 ) -> Case:
     """The case of a seed.  ``work``: node evaluations over all lanes, about; ``indirect``: with a statement
-    that asks for an indirect launch, which no engine runs."""
-    return Generator(SeededChoices(seed), order, work, traps, indirect).case()
+    that asks for an indirect launch, which no engine runs; ``lacking``: what is hardly used (``Choices``)."""
+    return Generator(SeededChoices(seed, lacking), order, work, traps, indirect).case()
 
 
 class Generator:

@@ -31,10 +31,10 @@ def lit(value: int) -> ir.Literal:
     return ir.Literal.of(u32, value)
 
 
-def looped(seed: int, *, work: int = 3_000, traps: bool = False) -> Case | None:
+def looped(seed: int, *, work: int = 3_000, traps: bool = False, lacking: frozenset[str] = frozenset()) -> Case | None:
     """The case of a seed with one or two grid loops; None if no part of its program can be repeated."""
     source = random.Random(seed)
-    case = generate(seed, work=work, traps=traps)
+    case = generate(seed, work=work, traps=traps, lacking=lacking)
     wanted = 1 + source.randrange(2)
     last = None
     for number in range(wanted):
@@ -142,10 +142,10 @@ def _in_loop(part: ir.Body, counting: list[ir.Stmt], source: random.Random, turn
 _GRID: Final = Ordering.GRID_SYNC
 
 
-def any_program(seed: int, order: Order, *, work: int = 40_000) -> Case:
-    """The case of a seed with traps, which has grid loops for some of the seeds."""
+def any_program(seed: int, order: Order, *, work: int = 40_000, lacking: frozenset[str] = frozenset()) -> Case:
+    """The case of a seed with traps, which has grid loops for some of the seeds; ``lacking`` as for ``generate``."""
     if order is Order.INDEPENDENT and seed % 8 == 5:
-        with_loops = looped(seed, work=min(work, 8_000), traps=True)
+        with_loops = looped(seed, work=min(work, 8_000), traps=True, lacking=lacking)
         if with_loops is not None:
             return with_loops
-    return generate(seed, order=order, work=work, traps=True)
+    return generate(seed, order=order, work=work, traps=True, lacking=lacking)

@@ -14,6 +14,7 @@ from vyre.adapters.cpu.runtime.options import MAX_GRID, MAX_LANES, MAX_WORKGROUP
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import TimingQuality
 from vyre.domain.errors import BackendUnavailable
+from vyre.domain.ir.types import ScalarType
 from vyre.ports.support import Environment
 
 SYSTEMS: Final = ("linux", "darwin")
@@ -31,8 +32,7 @@ def profile_of(features: CpuFeatures, options: CpuOptions, system: str = sys.pla
         backend=CPU,
         supports_subgroup_ops=True,
         supports_specialization_constants=True,
-        stores_f16=True,
-        stores_bf16=True,
+        element_types=frozenset(ScalarType),
         supports_f16=features.computes_f16,
         supports_trap_propagation=True,
         supports_grid_sync=True,
@@ -40,7 +40,6 @@ def profile_of(features: CpuFeatures, options: CpuOptions, system: str = sys.pla
         supports_async_compute=True,
         supports_speculation=True,
         supports_persistent_threads=True,
-        has_mul_high=True,
         has_subgroup_shuffle=True,
         has_shared_memory=True,
         max_native_int_width=64,

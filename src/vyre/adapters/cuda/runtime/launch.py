@@ -17,9 +17,9 @@ from vyre.adapters.cuda.runtime.loaded import LoadedKernel, LoadedModule
 from vyre.adapters.cuda.seam import DeviceAddress, Launcher, LaunchShape, ParameterBlock, ParameterPlace, Stream
 from vyre.adapters.kernel_plan import KernelLoop, KernelPlan
 from vyre.domain.binding import BindingPlan
-from vyre.domain.errors import TrapError
+from vyre.domain.errors import DeviceLimitExceeded, TrapError
+from vyre.domain.geometry import Excess
 from vyre.domain.names import Dim3
-from vyre.domain.program_report import InvalidProgram
 from vyre.policies.devices import occupancy
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.variants.kernel_variant import BoundRange, VariantInputs, choose_variant
@@ -125,7 +125,7 @@ def pack_table(plan: BindingPlan, addresses: Sequence[DeviceAddress], counts: Se
 def check_launch(
     device: CudaDevice, kernel: LoadedKernel, shape: LaunchShape, sink: DecisionSink | None = None
 ) -> None:
-    """Raises ``InvalidProgram`` with every reason why the device cannot run ``kernel`` in this shape.
+    """Raises ``DeviceLimitExceeded`` with every reason why the device cannot run ``kernel`` in this shape.
 
     The diagnosis as one log line is a note of the error.
     """
@@ -137,30 +137,36 @@ def check_launch(
     inputs = occupancy.ShapeDiagnosisInputs(kernel.emitted.entry, device.facts.envelope, asked, limit)
     diagnosis = decide(sink, occupancy.diagnose_shape, inputs)
     if not diagnosis.is_launchable:
-        reasons = [_reason(failure) for failure in diagnosis.failures]
+        reasons = [_excess(failure) for failure in diagnosis.failures]
         if limit is not None and diagnosis.grid_blocks > limit:
-            reasons.append(f"{diagnosis.grid_blocks} workgroups at once, of which {limit} fit")
-        error = InvalidProgram(
-            f"{device.facts.name} cannot launch this kernel, which asks for {'; '.join(reasons)}",
+            reasons.append(Excess("cooperative_residency", "workgroups at once", diagnosis.grid_blocks, limit))
+        asked_for = "; ".join([f"{each.size} {each.what}, of which there are at most {each.most}" for each in reasons])
+        error = DeviceLimitExceeded(
+            f"{device.facts.name} cannot launch this kernel, which asks for {asked_for}",
+            limit=reasons[0].field,
+            needed=reasons[0].size,
+            offered=reasons[0].most,
+            backend=str(device.backend),
             fix="use a smaller workgroup, a smaller grid or less workgroup memory.",
         )
         error.add_note(diagnosis.stable_message)
         raise error
 
 
-def _reason(failure: occupancy.LaunchFailure) -> str:
+def _excess(failure: occupancy.LaunchFailure) -> Excess:
     match failure:
         case occupancy.ThreadsPerBlock(asked, most):
-            return f"{asked} lanes in a workgroup, of which {most} are allowed"
+            return Excess("max_invocations_per_workgroup", "lanes in a workgroup", asked, most)
         case occupancy.SharedMemory(asked, most):
-            return f"{asked} bytes of workgroup memory, of which there are {most}"
+            return Excess("max_shared_memory_bytes", "bytes of workgroup memory", asked, most)
         case occupancy.Registers(asked, most):
-            return f"{asked} registers in a workgroup, of which there are {most}"
-        case occupancy.AxisLimit(what, axis, asked, most):
-            named = {"block": "lanes in a workgroup", "grid": "workgroups"}[what]
-            return f"{asked} {named} along {axis}, of which {most} are allowed"
+            return Excess("registers_per_block", "registers in a workgroup", asked, most)
+        case occupancy.AxisLimit("block", axis, asked, most):
+            return Excess("max_workgroup_size", f"lanes in a workgroup along {axis}", asked, most)
+        case occupancy.AxisLimit(_, axis, asked, most):
+            return Excess("max_grid_size", f"workgroups along {axis}", asked, most)
         case occupancy.CooperativeLaunch():
-            return "a barrier of the whole grid, which it lacks"
+            return Excess("cooperative_launch", "barriers of the whole grid", 1, 0)
 
 
 def resident_per_multiprocessor(device: CudaDevice, kernel: LoadedKernel) -> int:

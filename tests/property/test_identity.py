@@ -10,6 +10,7 @@ from typing import Any, Final
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from support.edited_fields import field_of
 from support.profiles import examples
 from support.programs import any_cases
 from vyre.domain.ir.expr import Expr, Literal, Var
@@ -18,7 +19,7 @@ from vyre.domain.ir.stmt import STMT_TYPES, Block, Let, Loop, Region, Store, wal
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.program_report import InvalidProgram
 from vyre.domain.source_location import SourceLocation
-from vyre.testing.program_edits import Path, at, field_of, renamed, replaced, sites, spliced
+from vyre.testing.program_edits import Path, at, renamed, replaced, sites, spliced
 
 # Fields whose values are names or notes: renaming them consistently changes nothing.
 LOCAL_FIELDS: Final = frozenset({("Let", "name"), ("Assign", "name"), ("Loop", "var"), ("Var", "name")})

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.edited_fields import field_of
 from support.profiles import SOAK, examples
 from support.programs import Case, Order, any_cases, generate
 from vyre.domain.ir.expr import EXPR_TYPES, Atomic, Literal
@@ -21,7 +22,7 @@ from vyre.domain.ir.stmt import STMT_TYPES
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ReservedType, ScalarType
 from vyre.domain.program_report import InvalidProgram
 from vyre.domain.validation.validator import validate
-from vyre.testing.program_edits import at, field_of, replaced, sites, spliced
+from vyre.testing.program_edits import at, replaced, sites, spliced
 
 SEEDS: Final = 20_000 if SOAK else 80
 

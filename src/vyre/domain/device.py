@@ -97,15 +97,7 @@ class DeviceProfile:
 
     def launch_limits(self) -> LaunchLimits:
         """Returns the limits of programs and launches."""
-        return LaunchLimits(
-            str(self.backend),
-            self.max_invocations_per_workgroup,
-            self.max_workgroup_size,
-            self.max_grid_size,
-            self.max_unfolded_grid,
-            max_shared_memory_bytes=self.max_shared_memory_bytes,
-            max_storage_buffer_bytes=self.max_storage_buffer_bytes,
-        )
+        return LaunchLimits._make([str(self.backend), *[getattr(self, name) for name in LaunchLimits._fields[1:]]])
 
 
 def claimed_features(profile: DeviceProfile) -> frozenset[str]:

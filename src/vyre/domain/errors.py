@@ -143,20 +143,20 @@ class UnsupportedFeature(BackendError):
 class DeviceLimitExceeded(BackendError):
     """A valid program or launch is larger than the device allows.
 
-    ``limit`` names it, as the profile does where it has it; ``needed`` and ``offered`` are sizes in its unit.
+    ``what`` has the size ``needed``, of which ``offered`` is the most; ``limit`` is the name that the profile has for
+    it, if it has one.
     """
 
     code = ErrorCode.DEVICE_LIMIT_EXCEEDED
-    default_fix = "use a smaller workgroup, grid or buffer, or a backend with a larger limit."
 
-    def __init__(
-        self, message: str, *, limit: str, needed: int, offered: int, backend: str, fix: str | None = None
-    ) -> None:
+    def __init__(self, *, what: str, limit: str, needed: int, offered: int, backend: str) -> None:
+        self.what: str = what
         self.limit: str = limit
         self.needed: int = needed
         self.offered: int = offered
         self.backend: str = backend
-        super().__init__(message, fix=fix)
+        message = f"the {what} is {needed}; backend `{backend}` allows {offered}"
+        super().__init__(message, fix=f"use at most {offered}, or a backend that allows more.")
 
 
 INDIRECT_FIX: Final = "leave the statement out, and launch the program with grid=vyre.Indirect(counts, most)."

@@ -28,30 +28,15 @@ class LaunchLimits(NamedTuple):
     max_shared_memory_bytes: int | None = None
     max_storage_buffer_bytes: int | None = None
 
+    def excess(self, limit: str, what: str, needed: int, offered: int) -> DeviceLimitExceeded:
+        """Returns the error of a size above the limit of this name."""
+        return DeviceLimitExceeded(what=what, limit=limit, needed=needed, offered=offered, backend=self.backend)
 
-class Excess(NamedTuple):
-    """A size above the limit ``field`` of a backend; ``what`` says of what it is the size."""
-
-    field: str
-    what: str
-    size: int
-    most: int
-
-    def error(self, backend: str) -> DeviceLimitExceeded:
-        """Returns the error of a program or launch with this size."""
-        return DeviceLimitExceeded(
-            f"the {self.what} is {self.size}; backend `{backend}` allows {self.most}",
-            limit=self.field,
-            needed=self.size,
-            offered=self.most,
-            backend=backend,
-            fix=f"use at most {self.most}, or a backend that allows more.",
-        )
-
-
-def storage_excess(buffer: str, nbytes: int, most: int) -> Excess:
-    """Returns that of a buffer which is larger than a device allows."""
-    return Excess("max_storage_buffer_bytes", f"number of bytes in buffer `{buffer}`", nbytes, most)
+    def check_buffer(self, name: str, nbytes: int) -> None:
+        """Raises ``DeviceLimitExceeded`` for a buffer that is larger than the device allows."""
+        most = self.max_storage_buffer_bytes
+        if most is not None and nbytes > most:
+            raise self.excess("max_storage_buffer_bytes", f"number of bytes in buffer `{name}`", nbytes, most)
 
 
 class GridRule(Enum):
@@ -192,22 +177,22 @@ def check_geometry(grid: Dim3, workgroup: Dim3, limits: LaunchLimits) -> None:
 def check_limits(grid: Dim3, workgroup: Dim3, limits: LaunchLimits) -> None:
     """Raises ``DeviceLimitExceeded`` for a workgroup or grid above a limit of the backend."""
     for excess in excesses(grid, workgroup, limits):
-        raise excess.error(limits.backend)
+        raise excess
 
 
-def excesses(grid: Dim3, workgroup: Dim3, limits: LaunchLimits) -> Iterator[Excess]:
+def excesses(grid: Dim3, workgroup: Dim3, limits: LaunchLimits) -> Iterator[DeviceLimitExceeded]:
     """Yields what is above a limit: the lanes of the workgroup, the axes of workgroup and grid, and all workgroups."""
     total, most_lanes = prod(workgroup), limits.max_invocations_per_workgroup
     if most_lanes is not None and total > most_lanes:
-        yield Excess("max_invocations_per_workgroup", "number of lanes in a workgroup", total, most_lanes)
+        yield limits.excess("max_invocations_per_workgroup", "number of lanes in a workgroup", total, most_lanes)
     for what, sizes, most in (
         ("workgroup", workgroup, limits.max_workgroup_size),
         ("grid", grid, limits.max_grid_size),
     ):
         for axis, size, limit in zip("xyz", sizes, most or sizes, strict=True):
             if size > limit:
-                yield Excess(f"max_{what}_size", f"{what} size along {axis}", size, limit)
+                yield limits.excess(f"max_{what}_size", f"{what} size along {axis}", size, limit)
     unfolded, longest = limits.max_unfolded_grid, limits.max_grid_size
     if unfolded is not None and longest is not None and any(map(gt, grid, unfolded)) and prod(grid) > longest[0]:
         what = f"number of workgroups in a grid with an axis longer than in {_axes(unfolded)}"
-        yield Excess("max_unfolded_grid", what, prod(grid), longest[0])
+        yield limits.excess("max_unfolded_grid", what, prod(grid), longest[0])

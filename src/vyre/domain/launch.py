@@ -19,7 +19,6 @@ from vyre.domain.geometry import (
     element_count,
     grid_of_extent,
     infer_grid,
-    storage_excess,
 )
 from vyre.domain.names import Dim3
 from vyre.domain.program_report import InvalidProgram
@@ -73,9 +72,8 @@ def launch_of(
     plan = interface.plan
     counts = _counts(plan, input_nbytes, config)
     nbytes = tuple([n * b.element_size for n, b in zip(counts, plan.bindings, strict=True)])
-    if limits.max_storage_buffer_bytes is not None and max(nbytes, default=0) > limits.max_storage_buffer_bytes:
-        name = plan.bindings[nbytes.index(max(nbytes))].buffer.name
-        raise storage_excess(name, max(nbytes), limits.max_storage_buffer_bytes).error(limits.backend)
+    for binding, size in zip(plan.bindings, nbytes, strict=True):
+        limits.check_buffer(binding.buffer.name, size)
     covered, rule = _covered(interface, counts, config)
     geometry = _geometry(interface, config, covered, rule)
     check_geometry(geometry.grid, geometry.workgroup, limits)

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple, TypeAlias
 
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
-from vyre.domain.errors import INDIRECT_FIX, UnsupportedFeature, VyreError
+from vyre.domain.errors import INDIRECT_FIX, DeviceLimitExceeded, UnsupportedFeature, VyreError
 from vyre.domain.frozen import frozen
-from vyre.domain.geometry import Excess, LaunchLimits, excesses, storage_excess
+from vyre.domain.geometry import LaunchLimits, excesses
 from vyre.domain.interface import interface_of
 from vyre.domain.ir.expr import (
     OF_SUBGROUP,
@@ -144,7 +144,7 @@ def missing_from(
     grid, workgroup = _launched(program, config, input_nbytes)
     sizes = {} if input_nbytes is None else sizes_of(interface_of(program).plan, input_nbytes, config)
     for excess, places in _excesses(program, grid, workgroup, profile.launch_limits(), sizes):
-        missing.append(Missing(MissingKind.LIMIT, excess.field, excess.what, excess.size, excess.most, places))
+        missing.append(Missing(MissingKind.LIMIT, excess.limit, excess.what, excess.needed, excess.offered, places))
     return tuple(missing)
 
 
@@ -209,7 +209,7 @@ def refusal(lacks: Sequence[Missing], backend: str) -> VyreError:
     if all(each.kind is MissingKind.LIMIT for each in lacks):
         first = lacks[0]
         assert first.needed is not None and first.offered is not None
-        return Excess(first.name, first.placed, first.needed, first.offered).error(backend)
+        return LaunchLimits(backend).excess(first.name, first.placed, first.needed, first.offered)
     fix = INDIRECT_FIX if any(each.name == INDIRECT_DISPATCH for each in lacks) else None
     return UnsupportedFeature(feature="; ".join(map(str, lacks)), backend=backend, fix=fix)
 
@@ -217,7 +217,7 @@ def refusal(lacks: Sequence[Missing], backend: str) -> VyreError:
 def check_program(program: Program, limits: LaunchLimits) -> None:
     """Raises ``DeviceLimitExceeded`` for a program above a limit of a backend, which its pipelines check alone."""
     for excess, _ in _excesses(program, (1, 1, 1), program.workgroup_size, limits, {}):
-        raise excess.error(limits.backend)
+        raise excess
 
 
 def shared_nbytes(program: Program) -> int:
@@ -231,17 +231,18 @@ Places: TypeAlias = tuple[SourceLocation, ...]
 
 def _excesses(
     program: Program, grid: Dim3, workgroup: Dim3, limits: LaunchLimits, sizes: Mapping[str, int]
-) -> Iterator[tuple[Excess, Places]]:
+) -> Iterator[tuple[DeviceLimitExceeded, Places]]:
     for excess in excesses(grid, workgroup, limits):
         yield excess, ()
     most, needed = limits.max_shared_memory_bytes, shared_nbytes(program)
     if most is not None and needed > most:
         shared = [buffer for buffer in program.buffers if buffer.is_workgroup]
-        yield Excess("max_shared_memory_bytes", "workgroup memory in bytes", needed, most), _located(shared)
-    for buffer in program.buffers if limits.max_storage_buffer_bytes is not None else ():
-        size, largest = sizes.get(buffer.name, buffer.static_nbytes or 0), limits.max_storage_buffer_bytes or 0
-        if size > largest and not buffer.is_workgroup and not buffer.is_private:
-            yield storage_excess(buffer.name, size, largest), _located([buffer])
+        yield limits.excess("max_shared_memory_bytes", "workgroup memory in bytes", needed, most), _located(shared)
+    for buffer in program.abi_buffers:
+        try:
+            limits.check_buffer(buffer.name, sizes.get(buffer.name, buffer.static_nbytes or 0))
+        except DeviceLimitExceeded as excess:
+            yield excess, _located([buffer])
 
 
 def _parts(program: Program) -> Iterator[Part]:

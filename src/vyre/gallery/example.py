@@ -98,7 +98,7 @@ def _difference(case: Case, name: str, want: Array, got: Array) -> str | None:
         return f"{name}: {got.shape} elements, expected {want.shape}"
     if got.dtype != want.dtype:
         return f"{name}: {got.dtype}, expected {want.dtype}"
-    same = _bits(got) == _bits(want) if case.tolerance_ulp == 0 else _ulps(got, want) <= case.tolerance_ulp
+    same = _bits(got) == _bits(want) if case.tolerance_ulp == 0 else ulps(got, want) <= case.tolerance_ulp
     if same.all():
         return None
     k, wrong = int(np.argmin(same)), int((~same).sum())
@@ -109,7 +109,7 @@ def _bits(array: Array) -> Array:
     return array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "f" else array
 
 
-def _ulps(got: Array, want: Array) -> Array:
+def ulps(got: Array, want: Array) -> Array:
     """Returns the distance in representable numbers; two NaN have distance 0, a NaN and a number a huge one."""
     width = got.dtype.itemsize * 8
     ordered = []

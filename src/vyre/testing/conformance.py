@@ -12,12 +12,13 @@ failed, 1 if something did, 2 for a file that cannot be read or a backend that d
 from __future__ import annotations
 
 import argparse
-import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from vyre.adapters.terminal import command, complain
 from vyre.domain.dispatch import DispatchConfig
@@ -30,6 +31,7 @@ from vyre.domain.printable import indented
 from vyre.domain.program_report import InvalidProgram
 from vyre.domain.strict_json import MAX_PROGRAM_DEPTH, parse
 from vyre.domain.validation.validator import check_rules
+from vyre.gallery.example import ulps
 from vyre.ports.backend import Backend
 from vyre.testing.execution import ORDER_SENSITIVE, SCHEDULES, execute, find_scheduled
 from vyre.testing.operator_tables import Untested, table_case
@@ -231,24 +233,14 @@ def _first_difference(actual: bytes, expected: bytes, element: ScalarType, toler
         return None
     if len(actual) != len(expected):
         return f"has {len(actual)} bytes, not {len(expected)}"
-    size = element.size
-    for index in range(len(actual) // size):
-        a, e = actual[index * size : (index + 1) * size], expected[index * size : (index + 1) * size]
-        if a != e and not (element is ScalarType.F32 and _ulps(a, e) <= tolerance_ulp):
-            return f"element {index} is {a[::-1].hex()}, not {e[::-1].hex()}"
-    return None
-
-
-def _ulps(a: bytes, b: bytes) -> int:
-    """Returns the distance of two f32 among the ordered floats; both zeros count as one, as do all NaN."""
-
-    def ordered(raw: bytes) -> int:
-        bits: int = struct.unpack("<I", raw)[0]
-        if bits & 0x7FFF_FFFF > 0x7F80_0000:
-            return 1 << 40
-        return -(bits & 0x7FFF_FFFF) if bits >> 31 else bits
-
-    return abs(ordered(a) - ordered(b))
+    bits, wanted = (np.frombuffer(data, f"<u{element.size}") for data in (actual, expected))
+    same = bits == wanted
+    if element is ScalarType.F32:  # both zeros count as one, as do all NaN
+        same = ulps(bits.view(np.float32), wanted.view(np.float32)) <= tolerance_ulp
+    if same.all():
+        return None
+    index, digits = int(np.argmin(same)), 2 * element.size
+    return f"element {index} is {bits[index]:0{digits}x}, not {wanted[index]:0{digits}x}"
 
 
 # ---------------------------------------------------------------- command

@@ -66,11 +66,3 @@ def renamed(program: Program, names: dict[str, str], where: frozenset[tuple[str,
     result = visit(program, ("", ""))
     assert isinstance(result, Program)
     return result
-
-
-def field_of(program: Program, path: Path) -> tuple[str, str]:
-    """Class and field that hold the value at ``path``, tuples looked through."""
-    steps = path
-    while not isinstance(steps[-1], str):
-        steps = steps[:-1]
-    return type(at(program, steps[:-1])).__name__, str(steps[-1])

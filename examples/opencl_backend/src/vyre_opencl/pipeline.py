@@ -99,7 +99,7 @@ class OpenClPipeline:
             text = emit(with_constants(part, self._constants), counts_steps=self.config.step_budget is not None)
             if text.local_nbytes > (self._profile.max_shared_memory_bytes or 0):
                 raise DeviceLimitExceeded(
-                    f"the program needs {text.local_nbytes} bytes of workgroup memory",
+                    what="workgroup memory in bytes",
                     limit="max_shared_memory_bytes",
                     needed=text.local_nbytes,
                     offered=self._profile.max_shared_memory_bytes or 0,

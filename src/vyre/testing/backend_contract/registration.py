@@ -304,11 +304,15 @@ class _Limit(NamedTuple):
     axis: int | None = None
 
 
-def _limit(bench: Bench, limit: _Limit) -> int:
+def _limit(bench: Bench, limit: _Limit, bound: int = 0xFFFF_FFFF) -> int:
+    """Returns the limit; skips the case where it is not told, or ``bound`` or more."""
     value = getattr(bench.backend.profile, limit.field)
     if value is None:
         raise Skipped(f"`{bench.backend.id}` does not tell {limit.field}")
-    return int(value if limit.axis is None else value[limit.axis])
+    most = int(value if limit.axis is None else value[limit.axis])
+    if most >= bound:
+        raise Skipped(f"`{bench.backend.id}` has no limit {limit.field} that a test can reach")
+    return most
 
 
 _AXES: Final = {f"workgroup_{axis}": _Limit("max_workgroup_size", k) for k, axis in enumerate("xyz")}
@@ -323,11 +327,8 @@ def _shape(axis: int | None, size: int) -> tuple[int, int, int]:
 @PROFILE.table(_AXES)
 def the_largest_workgroup_runs(bench: Bench, limit: _Limit) -> None:
     """A workgroup at the limit of an axis runs, as far as the limit of all lanes allows."""
-    most = _limit(bench, limit)
-    together = bench.backend.profile.max_invocations_per_workgroup or most
-    size = min(most, together)
-    if size >= _UNBOUNDED:
-        raise Skipped(f"`{bench.backend.id}` has no limit that a test can reach")
+    together = _limit(bench, _Limit("max_invocations_per_workgroup"), _UNBOUNDED)
+    size = min(_limit(bench, limit), together)
     kernel = _COUNT.format(*_shape(limit.axis, size))
     equal(lacks(bench, kernel), [], "what is missing")
     equal(bench.words(kernel, words(0), grid=(1, 1, 1)), [size], "the lanes that ran")
@@ -337,8 +338,6 @@ def the_largest_workgroup_runs(bench: Bench, limit: _Limit) -> None:
 def a_larger_workgroup_is_refused(bench: Bench, limit: _Limit) -> None:
     """One lane more than the limit of an axis is refused; the message has the limit."""
     most = _limit(bench, limit)
-    if most >= 0xFFFF_FFFF:
-        raise Skipped(f"`{bench.backend.id}` has no limit that a config can exceed")
     for config in ({}, {"workgroup": _shape(limit.axis, most + 1)}):
         size = _shape(limit.axis, 1 if config else most + 1)
         holds(limit.field in lacks(bench, _MARK.format(*size), **config), f"{limit.field} is not said to be missing")
@@ -363,9 +362,7 @@ def too_many_lanes_together_are_refused(bench: Bench) -> None:
 @PROFILE.table(_GRIDS)
 def the_largest_grid_runs(bench: Bench, limit: _Limit) -> None:
     """As many workgroups as the limit of an axis run."""
-    most = _limit(bench, limit)
-    if most >= _UNBOUNDED:
-        raise Skipped(f"`{bench.backend.id}` has no limit that a test can reach")
+    most = _limit(bench, limit, _UNBOUNDED)
     grid = _shape(limit.axis, most)
     equal(lacks(bench, _MARK.format(1, 1, 1), grid=grid), [], "what is missing")
     equal(bench.words(_MARK.format(1, 1, 1), words(0, 0, 0), grid=grid)[0], most, "the workgroups that ran")
@@ -375,8 +372,6 @@ def the_largest_grid_runs(bench: Bench, limit: _Limit) -> None:
 def a_larger_grid_is_refused(bench: Bench, limit: _Limit) -> None:
     """One workgroup more than the limit of an axis is refused."""
     most = _limit(bench, limit)
-    if most >= 0xFFFF_FFFF:
-        raise Skipped(f"`{bench.backend.id}` has no limit that a config can exceed")
     grid = _shape(limit.axis, most + 1)
     equal(lacks(bench, _MARK.format(1, 1, 1), grid=grid), ["max_grid_size"], "what is missing")
     error = bench.refuses(DeviceLimitExceeded, _MARK.format(1, 1, 1), words(0, 0, 0), grid=grid)
@@ -441,16 +436,11 @@ def storage_buffers_up_to_the_limit(bench: Bench, more: int) -> None:
 def a_compilation_is_refused_as_a_dispatch_is(bench: Bench) -> None:
     """A program above a limit is refused when it is compiled, and not when it is run."""
     profile = bench.backend.profile
-    above = []
     if profile.max_shared_memory_bytes is not None:
-        above.append(_with_workgroup_memory(profile.max_shared_memory_bytes + 1))
+        kernel = _with_workgroup_memory(profile.max_shared_memory_bytes + 1)
+        refusal(DeviceLimitExceeded, partial(bench.compile, kernel))
     if profile.max_invocations_per_workgroup is not None:
-        above.append(_MARK.format(profile.max_invocations_per_workgroup + 1, 1, 1))
-    if profile.max_storage_buffer_bytes is not None:
-        above.append(
-            f"workgroup_size 1, 1, 1 buffer y @0 write u32[{profile.max_storage_buffer_bytes // 4 + 1}] body {{}}"
-        )
-    for kernel in above:
+        kernel = _MARK.format(profile.max_invocations_per_workgroup + 1, 1, 1)
         refusal(DeviceLimitExceeded, partial(bench.compile, kernel))
 
 

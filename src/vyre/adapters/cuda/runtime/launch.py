@@ -17,8 +17,8 @@ from vyre.adapters.cuda.runtime.loaded import LoadedKernel, LoadedModule
 from vyre.adapters.cuda.seam import DeviceAddress, Launcher, LaunchShape, ParameterBlock, ParameterPlace, Stream
 from vyre.adapters.kernel_plan import KernelLoop, KernelPlan
 from vyre.domain.binding import BindingPlan
-from vyre.domain.errors import DeviceLimitExceeded, TrapError
-from vyre.domain.geometry import Excess
+from vyre.domain.errors import TrapError
+from vyre.domain.geometry import LaunchLimits
 from vyre.domain.names import Dim3
 from vyre.policies.devices import occupancy
 from vyre.policies.journal import DecisionSink, decide
@@ -125,9 +125,9 @@ def pack_table(plan: BindingPlan, addresses: Sequence[DeviceAddress], counts: Se
 def check_launch(
     device: CudaDevice, kernel: LoadedKernel, shape: LaunchShape, sink: DecisionSink | None = None
 ) -> None:
-    """Raises ``DeviceLimitExceeded`` with every reason why the device cannot run ``kernel`` in this shape.
+    """Raises ``DeviceLimitExceeded`` if the device cannot run ``kernel`` in this shape.
 
-    The diagnosis as one log line is a note of the error.
+    The diagnosis as one log line is its first note, and other limits that are exceeded are further ones.
     """
     limit = None
     if shape.cooperative:  # the largest grid that can run
@@ -137,36 +137,32 @@ def check_launch(
     inputs = occupancy.ShapeDiagnosisInputs(kernel.emitted.entry, device.facts.envelope, asked, limit)
     diagnosis = decide(sink, occupancy.diagnose_shape, inputs)
     if not diagnosis.is_launchable:
-        reasons = [_excess(failure) for failure in diagnosis.failures]
+        limits = LaunchLimits(str(device.backend))
+        reasons = [limits.excess(*_excess(failure)) for failure in diagnosis.failures]
         if limit is not None and diagnosis.grid_blocks > limit:
-            reasons.append(Excess("cooperative_residency", "workgroups at once", diagnosis.grid_blocks, limit))
-        asked_for = "; ".join([f"{each.size} {each.what}, of which there are at most {each.most}" for each in reasons])
-        error = DeviceLimitExceeded(
-            f"{device.facts.name} cannot launch this kernel, which asks for {asked_for}",
-            limit=reasons[0].field,
-            needed=reasons[0].size,
-            offered=reasons[0].most,
-            backend=str(device.backend),
-            fix="use a smaller workgroup, a smaller grid or less workgroup memory.",
-        )
+            what = "number of workgroups that run at once"
+            reasons.append(limits.excess("cooperative_residency", what, diagnosis.grid_blocks, limit))
+        error, *others = reasons
         error.add_note(diagnosis.stable_message)
+        for other in others:
+            error.add_note(other.message)
         raise error
 
 
-def _excess(failure: occupancy.LaunchFailure) -> Excess:
+def _excess(failure: occupancy.LaunchFailure) -> tuple[str, str, int, int]:
+    """Returns the limit, of what it is one, and the sizes that are asked for and allowed."""
     match failure:
         case occupancy.ThreadsPerBlock(asked, most):
-            return Excess("max_invocations_per_workgroup", "lanes in a workgroup", asked, most)
+            return "max_invocations_per_workgroup", "number of lanes in a workgroup", asked, most
         case occupancy.SharedMemory(asked, most):
-            return Excess("max_shared_memory_bytes", "bytes of workgroup memory", asked, most)
+            return "max_shared_memory_bytes", "workgroup memory in bytes", asked, most
         case occupancy.Registers(asked, most):
-            return Excess("registers_per_block", "registers in a workgroup", asked, most)
-        case occupancy.AxisLimit("block", axis, asked, most):
-            return Excess("max_workgroup_size", f"lanes in a workgroup along {axis}", asked, most)
-        case occupancy.AxisLimit(_, axis, asked, most):
-            return Excess("max_grid_size", f"workgroups along {axis}", asked, most)
+            return "registers_per_block", "number of registers in a workgroup", asked, most
+        case occupancy.AxisLimit(what, axis, asked, most):
+            named = {"block": "workgroup", "grid": "grid"}[what]
+            return f"max_{named}_size", f"{named} size along {axis}", asked, most
         case occupancy.CooperativeLaunch():
-            return Excess("cooperative_launch", "barriers of the whole grid", 1, 0)
+            return "cooperative_launch", "number of barriers of the whole grid", 1, 0
 
 
 def resident_per_multiprocessor(device: CudaDevice, kernel: LoadedKernel) -> int:

@@ -54,7 +54,8 @@ class Certificate:
 
     ``cases`` holds every case that was run; ``witnesses`` the number of operands by operation, ``statements`` the
     number of compared programs by kind of statement, ``unfinished`` the cases by group that the budget did not allow,
-    and ``missing_operations`` the ids of operations that the backend declares not to have.
+    and ``missing_operations`` the names of operations, types, operators and
+    features that the backend declares not to have.
     """
 
     subject: Subject

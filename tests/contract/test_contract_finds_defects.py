@@ -1288,7 +1288,7 @@ BROKEN_REGISTRATIONS: Final[dict[str, tuple[BackendRegistration, str]]] = {
     ),
     "an operation that is listed and not run": (
         registration_with(lambda backend: replace(backend, supported_ops=ALL_OPS)),
-        "claims.listed_operations_run.indirect",
+        "claims.an_indirect_dispatch_runs",
     ),
     "times that nobody takes": (
         profiled(timing_quality=TimingQuality.HOST_ENQUEUE_WAIT),

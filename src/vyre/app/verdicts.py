@@ -62,9 +62,11 @@ def valid_program(program: Program, artifacts: Callable[[], ArtifactStore | None
     """
     try:
         require_valid(program, artifacts)
-    except InvalidProgram:  # it may call operations that are registered, and not in the program
+    except InvalidProgram as error:  # it may call operations that are registered, and not in the program
         resolved = with_names_resolved(program)
         if resolved is program:
+            if error.report is not None and any(each.code == UNDEFINED for each in error.report.errors):
+                raise _explained(error.report).error(error.excerpt) from None
             raise
         require_valid(resolved, artifacts)
         return resolved
@@ -83,6 +85,26 @@ def with_names_resolved(program: Program) -> Program:
     from vyre.app.dialects.current import dialect_registry  # few programs call operations
 
     return dialect_registry().snapshot.resolved(program)
+
+
+def _explained(report: Report) -> Report:
+    """Returns a report whose calls of unknown operations name the dialects that failed to load."""
+    from dataclasses import replace
+
+    from vyre.app.dialects.current import dialect_registry
+    from vyre.domain.diagnostics import Severity
+
+    diagnostics = dialect_registry().snapshot.diagnostics
+    failures = "; ".join(f"{each.message} ({each.loc})" for each in diagnostics if each.severity is Severity.ERROR)
+    if not failures:
+        return report
+    errors = [
+        replace(each, message=f"{each.message}; dialects failed to load: {failures}")
+        if each.code == UNDEFINED
+        else each
+        for each in report.errors
+    ]
+    return replace(report, errors=tuple(errors))
 
 
 def valid_with_registered(program: Program) -> Program:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import vyre
 from support.called_programs import PROGRAMS
 from support.fuzzing.form_corpus import lit, program, store
 from vyre.app.dialects import current
-from vyre.app.dialects.loading import BAD_ENTRY_POINT, load_entry_points
+from vyre.app.dialects.loading import BAD_ENTRY_POINT, load_entry_points, load_manifests
 from vyre.app.dialects.registry import DialectRegistry
 from vyre.domain.dialects.core import FORMS, Operator, core_dialect, operator_id
 from vyre.domain.dialects.laws.catalogue import LAWS
@@ -237,6 +238,18 @@ def test_builders_and_sessions_find_registered_operations(registry: DialectRegis
         with pytest.raises(InvalidProgram, match="V223"):
             session.dispatch(program(store(Call("acme.other", ()))), {"y": numbers}, grid=1)
     assert found[0] == found[1] != numbers.tobytes()
+
+
+def test_a_call_of_an_unknown_operation_names_the_dialects_that_failed_to_load(
+    registry: DialectRegistry, tmp_path: Path
+) -> None:
+    (tmp_path / "acme.toml").write_text('dialect = "acme"\nversion = "1.0"\nops = [')
+    load_manifests(registry, str(tmp_path))
+    asks = program(store(Call("acme.other", ())))
+    with vyre.open("reference") as session, pytest.raises(InvalidProgram, match="V223") as caught:
+        session.compile(asks)
+    assert f"{tmp_path / 'acme.toml'}:1" in caught.value.message
+    assert caught.value.report is not None and caught.value.report.errors[0].message in caught.value.message
 
 
 def test_the_definition_of_a_program_beats_the_registry(registry: DialectRegistry) -> None:

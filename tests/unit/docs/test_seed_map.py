@@ -25,6 +25,15 @@ LISTED: Final = {
     "modules": 64, "re-exports": 132, "root": 18, "trait": 8, "cuda-modules": 26, "cuda-root": 6, "cuda-parts": 31,
 }  # fmt: skip
 """The names that the documentation of the crates has, of the trait the groups of methods."""
+CONTRACT: Final = ("tests/contract/test_backend_contract.py", "tests/contract/test_driver_contract.py")
+THROUGH_OTHERS: Final = {
+    "cuda-parts: backend::resident backend::resident_io backend::resident_dispatch": "the facets of an emulated device",
+    "cuda-modules: egraph_device_image": "the columns that a graph keeps on a device while it is closed",
+    "cuda-root: CudaDeviceBuffer": "the facets of an emulated device",
+    "re-exports: device_extraction::DeviceExtraction": "what `ClosedEGraph.extract` returns",
+    "modules: async_copy_overlap": "sequences with host data on an emulated device",
+}
+"""Rows whose tests use what they name only through a facet of the port, and which."""
 UNFINISHED: Final = re.compile(r"\b(later|partial(ly)?|planned|not yet|to ?do|unfinished)\b", re.IGNORECASE)
 
 
@@ -90,10 +99,30 @@ def problem_of(name: str) -> str:
 
 
 def proof_of(name: str) -> list[str]:
+    """The tests of a row; those of its module if a re-export has none of its own."""
     section, _, item = name.partition(": ")
-    row = TABLE["modules"][item.partition("::")[0]] if section == "re-exports" else ROWS[name]
-    proof: list[str] = row.get("proof", [])
+    own = ROWS[name].get("proof", [])
+    module = TABLE["modules"][item.partition("::")[0]] if section == "re-exports" else {}
+    proof: list[str] = own or module.get("proof", [])
     return proof
+
+
+@cache
+def proving_text(path: str) -> str:
+    """The text of tests; the cases of the contract belong to the file that runs them."""
+    files = sorted((ROOT / path).rglob("test_*.py")) if (ROOT / path).is_dir() else [ROOT / path]
+    if path in CONTRACT:
+        files += sorted((ROOT / "src/vyre/testing/backend_contract").rglob("*.py"))
+    return "\n".join(file.read_text("utf-8") for file in files)
+
+
+def mentions(name: str) -> bool:
+    """Whether a test of a row imports a module that the row names, or uses a name that stands there."""
+    here = ROWS[name]["here"]
+    named = [path.removeprefix("src/").removesuffix(".py").replace("/", ".") for path in paths({"here": here})]
+    named += [each.rpartition(".")[2] for each in re.findall(r"`([\w.]+)`", here)]
+    pattern = re.compile("|".join(rf"\b{re.escape(each)}\b" for each in named))
+    return any(pattern.search(proving_text(path)) for path in proof_of(name))
 
 
 def is_proof(path: Path) -> bool:
@@ -110,6 +139,12 @@ def test_what_works_has_tests() -> None:
     assert [name for name, proof in proofs.items() if not proof] == []
     listed = {path for row in ROWS.values() for path in row.get("proof", ())}
     assert sorted(path for path in listed if not is_proof(ROOT / path)) == []
+
+
+def test_what_works_is_used_by_a_test_that_is_named() -> None:
+    assert {name for name, row in ROWS.items() if "here" in row and not mentions(name)}.symmetric_difference(
+        THROUGH_OTHERS
+    ) == set()
 
 
 def test_paths_exist_and_names_are_in_the_file_beside_them() -> None:
@@ -176,6 +211,7 @@ def test_a_wrong_row_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         (good | {"proof": ["tests/support/limits.py"]}, test_what_works_has_tests),
         (good | {"proof": []}, test_what_works_has_tests),
         (good | {"remarks": "the rest comes later"}, test_every_row_works_or_is_dropped_for_a_reason),
+        (good | {"proof": ["tests/unit/domain/test_binding.py"]}, test_what_works_is_used_by_a_test_that_is_named),
         ({"dropped": "no"}, test_every_row_works_or_is_dropped_for_a_reason),
     ):  # fmt: skip
         monkeypatch.setitem(ROWS, "modules: speculate", wrong)

@@ -315,8 +315,8 @@ class Bench:
     def program(self, kernel: Kernel) -> Program:
         """Returns the kernel as a program; skips the case if it needs what the backend does not declare."""
         program = program_of(kernel)
-        found = missing_from(program, self.backend.profile, self.backend.supported_ops)
-        if lacking := [missing.name for missing in found if missing.kind is not MissingKind.LIMIT]:
+        all_missing = missing_from(program, self.backend.profile, self.backend.supported_ops)
+        if lacking := [missing.name for missing in all_missing if missing.kind is not MissingKind.LIMIT]:
             raise Skipped(f"`{self.backend.id}` does not declare {', '.join(lacking)}")
         return program
 

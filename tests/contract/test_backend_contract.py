@@ -26,7 +26,6 @@ from vyre.testing.backend_contract.bench import Bench, Kernel
 from vyre.testing.backend_contract.catalog import GROUPS
 from vyre.testing.backend_contract.foreign import FOREIGN
 from vyre.testing.backend_contract.planning import PLANNING
-from vyre.testing.backend_contract.registration import OPERATIONS
 from vyre.testing.execution import Scheduled, find_scheduled
 from vyre.testing.fakes import registration_of
 from vyre.testing.machine import cuda_machine

@@ -173,7 +173,7 @@ def _types_of(part: Part) -> frozenset[ScalarType]:
 
 def _operators_of(program: Program) -> Iterator[tuple[Expr, OperatorAt]]:
     from vyre.domain.optimize.static_types import StaticTypes  # most backends have all operators
-    from vyre.domain.optimize.unique_locals import with_unique_locals
+    from vyre.domain.optimize.walking import with_unique_locals
 
     program = with_unique_locals(program)
     types = StaticTypes(program)

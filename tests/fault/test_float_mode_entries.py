@@ -482,10 +482,10 @@ WITHOUT_FLOATS: Final = """
     FactSession FrontierAnalysis fact_graph aot_emitters write_c cuda_catalog dialect_registry like check_alignment
     check_overlap plan_bindings refuse_unsupported assemble_catalog load_catalog cuda_machine failing hooked recording
     function_backend registration_of binary_result unary_result bitcast_is_legal cast_is_legal narrow_is_legal
-    operators_at wrap_cast_is_legal bodies children if_chain operands unique_expressions view_index walk walk_statements exports
+    wrap_cast_is_legal bodies children if_chain operands unique_expressions view_index walk walk_statements exports
     import_upstream lowered at_most_bytes changes_at_most no_order_dependent_results no_traps only_dialects
     RecentEvents StructlogTelemetry Speculation FixedPoint FailNth native_lines native_op
-    DialectRegistry Migrations ProgramSource Scope Origin ParameterBlock MachineDriver
+    DialectRegistry Migrations operators_at ProgramSource Scope Origin ParameterBlock MachineDriver
 """
 """The public names that compute with whole numbers, or hand on to what is asked above."""
 

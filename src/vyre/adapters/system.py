@@ -35,5 +35,5 @@ class SystemClock:
 
     __slots__ = ()
 
-    now_ns = staticmethod(time.perf_counter_ns)
-    time_ns = staticmethod(time.time_ns)
+    now_ns: Final = staticmethod(time.perf_counter_ns)
+    time_ns: Final = staticmethod(time.time_ns)

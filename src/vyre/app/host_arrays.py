@@ -478,7 +478,7 @@ class CopyOutStorage(ArrayStorage):
             return super().begin(sizes)
         self.updating = tuple(sorted(self._in_place))
         shapes = self._shapes or (None,) * len(sizes)
-        self.arrays = tuple(
+        self.arrays: tuple[Array, ...] = tuple(
             np.empty(shape_for(size // dtype.itemsize, shape), dtype) if target is None else target
             for target, size, dtype, shape in zip(self._targets, sizes, self._dtypes, shapes, strict=True)
         )

@@ -299,7 +299,7 @@ class _LaneError(BackendError):
         """Sets ``loc``; the message then names it, and shows its line where that is known."""
         self.loc = loc
         self.message = f"{loc}: {self.message}"
-        self.args = (f"{loc}: {self.args[0]}{_line_of(loc)}",)
+        self.args: tuple[Any, ...] = (f"{loc}: {self.args[0]}{_line_of(loc)}",)
 
 
 class TrapError(_LaneError):
@@ -346,7 +346,7 @@ class DataRaceError(BackendError):
         super().__init__(f"data race: {races_text(races)}", fix=races[0].remedy if races else None)
         for loc in dict.fromkeys((races[0].first.loc, races[0].second.loc)) if races else ():
             if line := _line_of(loc):
-                self.args = (f"{self.args[0]}\n  --> {loc}{line}",)
+                self.args: tuple[Any, ...] = (f"{self.args[0]}\n  --> {loc}{line}",)
 
     def place(self, sizes: Mapping[str, tuple[int, ...]]) -> None:
         """Names elements by their index along each axis; ``sizes`` are those of the axes after the first, by buffer."""

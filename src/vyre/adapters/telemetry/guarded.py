@@ -50,7 +50,7 @@ class RecentEvents(NullTelemetry):
         from vyre.domain.record import U32_MAX
 
         self._events: deque[Event] = deque(maxlen=whole("capacity", capacity, 1, U32_MAX))
-        self.now_s = now_s
+        self.now_s: Final = now_s
 
     def event(self, name: str, /, *, level: str = "info", **fields: object) -> None:
         """Keeps an event; what is no number and no text among its fields is kept as text."""

@@ -194,8 +194,8 @@ class ShadowedPipeline(GatedPipeline):
     def __init__(
         self, inner: CompiledPipeline, program: Program, config: DispatchConfig, compiler: ShadowedCompiler, gate: Gate
     ) -> None:
-        self.gate = gate
-        self.usual = inner.dispatch
+        self.gate: Gate = gate
+        self.usual: Callable[[Sequence[HostBytes], OutputStorage], DispatchTiming] = inner.dispatch
         self.program: Final = program
         self.config: Final = config
         self._compiler = compiler

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 from vyre.domain.ir import arguments
 from vyre.domain.ir.buffers import Access, Buffer
@@ -33,9 +33,10 @@ from vyre.domain.source_location import SourceLocation
 
 I = TypeVar("I", contravariant=True)  # noqa: E741
 _U32: Final = ScalarType.U32
+_Update: TypeAlias = "Callable[[Variable, Operand], Variable]"
 
 
-def _updated(op: BinaryOp) -> Callable[[Variable, Operand], Variable]:
+def _updated(op: BinaryOp) -> _Update:
     """Returns the method for an in-place operator."""
 
     def update(self: Variable, other: Operand) -> Variable:
@@ -79,21 +80,21 @@ class Variable(Value):
         recorder.emit(Assign(self._name, recorder.consume(assigned), loc=caller_location()))
         recorder.mark_written(self._origin)
 
-    __iadd__ = _updated(BinaryOp.ADD)
-    __isub__ = _updated(BinaryOp.SUB)
-    __imul__ = _updated(BinaryOp.MUL)
-    __itruediv__ = _updated(BinaryOp.DIV)
+    __iadd__: ClassVar[_Update] = _updated(BinaryOp.ADD)
+    __isub__: ClassVar[_Update] = _updated(BinaryOp.SUB)
+    __imul__: ClassVar[_Update] = _updated(BinaryOp.MUL)
+    __itruediv__: ClassVar[_Update] = _updated(BinaryOp.DIV)
 
     def __ifloordiv__(self, other: Operand) -> Variable:
         self.assign(self // other)
         return self
 
-    __imod__ = _updated(BinaryOp.MOD)
-    __iand__ = _updated(BinaryOp.BIT_AND)
-    __ior__ = _updated(BinaryOp.BIT_OR)
-    __ixor__ = _updated(BinaryOp.BIT_XOR)
-    __ilshift__ = _updated(BinaryOp.SHL)
-    __irshift__ = _updated(BinaryOp.SHR)
+    __imod__: ClassVar[_Update] = _updated(BinaryOp.MOD)
+    __iand__: ClassVar[_Update] = _updated(BinaryOp.BIT_AND)
+    __ior__: ClassVar[_Update] = _updated(BinaryOp.BIT_OR)
+    __ixor__: ClassVar[_Update] = _updated(BinaryOp.BIT_XOR)
+    __ilshift__: ClassVar[_Update] = _updated(BinaryOp.SHL)
+    __irshift__: ClassVar[_Update] = _updated(BinaryOp.SHR)
 
 
 class Atomics(ForeignBufferUse, Generic[I]):

@@ -107,7 +107,11 @@ NO_READS: Final[Reads] = MappingProxyType({})
 NEVER_STALE: Final = 1 << 62
 
 
-def _operator(op: BinaryOp) -> Callable[[Value, Operand], Value]:
+Method: TypeAlias = "Callable[[Value, Operand], Value]"
+"""A method for an operator with two operands."""
+
+
+def _operator(op: BinaryOp) -> Method:
     """Returns the method for an operator whose left operand is the value."""
 
     def operate(self: Value, other: Operand) -> Value:
@@ -116,7 +120,7 @@ def _operator(op: BinaryOp) -> Callable[[Value, Operand], Value]:
     return operate
 
 
-def _reflected(op: BinaryOp) -> Callable[[Value, Operand], Value]:
+def _reflected(op: BinaryOp) -> Method:
     """Returns the method for an operator whose right operand is the value."""
 
     def operate(self: Value, other: Operand) -> Value:
@@ -189,14 +193,14 @@ class Value(ForeignValueUse, ValueOfKernel):
             )
         return derive(Bitcast(target, self._expr, loc=caller_location()), target, self)
 
-    __add__ = _operator(BinaryOp.ADD)
-    __radd__ = _reflected(BinaryOp.ADD)
-    __sub__ = _operator(BinaryOp.SUB)
-    __rsub__ = _reflected(BinaryOp.SUB)
-    __mul__ = _operator(BinaryOp.MUL)
-    __rmul__ = _reflected(BinaryOp.MUL)
-    __truediv__ = _operator(BinaryOp.DIV)
-    __rtruediv__ = _reflected(BinaryOp.DIV)
+    __add__: ClassVar[Method] = _operator(BinaryOp.ADD)
+    __radd__: ClassVar[Method] = _reflected(BinaryOp.ADD)
+    __sub__: ClassVar[Method] = _operator(BinaryOp.SUB)
+    __rsub__: ClassVar[Method] = _reflected(BinaryOp.SUB)
+    __mul__: ClassVar[Method] = _operator(BinaryOp.MUL)
+    __rmul__: ClassVar[Method] = _reflected(BinaryOp.MUL)
+    __truediv__: ClassVar[Method] = _operator(BinaryOp.DIV)
+    __rtruediv__: ClassVar[Method] = _reflected(BinaryOp.DIV)
 
     def __floordiv__(self, other: Operand) -> Value:
         return _floor_division(self, other)
@@ -204,18 +208,18 @@ class Value(ForeignValueUse, ValueOfKernel):
     def __rfloordiv__(self, other: Operand) -> Value:
         return _floor_division(other, self)
 
-    __mod__ = _operator(BinaryOp.MOD)
-    __rmod__ = _reflected(BinaryOp.MOD)
-    __and__ = _operator(BinaryOp.BIT_AND)
-    __rand__ = _reflected(BinaryOp.BIT_AND)
-    __or__ = _operator(BinaryOp.BIT_OR)
-    __ror__ = _reflected(BinaryOp.BIT_OR)
-    __xor__ = _operator(BinaryOp.BIT_XOR)
-    __rxor__ = _reflected(BinaryOp.BIT_XOR)
-    __lshift__ = _operator(BinaryOp.SHL)
-    __rlshift__ = _reflected(BinaryOp.SHL)
-    __rshift__ = _operator(BinaryOp.SHR)
-    __rrshift__ = _reflected(BinaryOp.SHR)
+    __mod__: ClassVar[Method] = _operator(BinaryOp.MOD)
+    __rmod__: ClassVar[Method] = _reflected(BinaryOp.MOD)
+    __and__: ClassVar[Method] = _operator(BinaryOp.BIT_AND)
+    __rand__: ClassVar[Method] = _reflected(BinaryOp.BIT_AND)
+    __or__: ClassVar[Method] = _operator(BinaryOp.BIT_OR)
+    __ror__: ClassVar[Method] = _reflected(BinaryOp.BIT_OR)
+    __xor__: ClassVar[Method] = _operator(BinaryOp.BIT_XOR)
+    __rxor__: ClassVar[Method] = _reflected(BinaryOp.BIT_XOR)
+    __lshift__: ClassVar[Method] = _operator(BinaryOp.SHL)
+    __rlshift__: ClassVar[Method] = _reflected(BinaryOp.SHL)
+    __rshift__: ClassVar[Method] = _operator(BinaryOp.SHR)
+    __rrshift__: ClassVar[Method] = _reflected(BinaryOp.SHR)
 
     def __eq__(self, other: Operand) -> Value:  # type: ignore[override]
         return binary(BinaryOp.EQ, self, other)
@@ -223,10 +227,10 @@ class Value(ForeignValueUse, ValueOfKernel):
     def __ne__(self, other: Operand) -> Value:  # type: ignore[override]
         return binary(BinaryOp.NE, self, other)
 
-    __lt__ = _operator(BinaryOp.LT)
-    __gt__ = _operator(BinaryOp.GT)
-    __le__ = _operator(BinaryOp.LE)
-    __ge__ = _operator(BinaryOp.GE)
+    __lt__: ClassVar[Method] = _operator(BinaryOp.LT)
+    __gt__: ClassVar[Method] = _operator(BinaryOp.GT)
+    __le__: ClassVar[Method] = _operator(BinaryOp.LE)
+    __ge__: ClassVar[Method] = _operator(BinaryOp.GE)
 
     def __neg__(self) -> Value:
         return unary(UnaryOp.NEGATE, self)

@@ -89,7 +89,7 @@ class Labels:
             raise reader.fail("unknown flags of the names section")
         self.program_name: str | None = reader.string() if flags & w.HAS_NAME else None
         self.non_composable: bool = bool(flags & w.NON_COMPOSABLE)
-        self.records = records
+        self.records: list[Record] = records
         self.buffer_names: list[str] = []
         self._places: list[int] = []
         self._buffers = self._read_buffers()
@@ -98,10 +98,12 @@ class Labels:
         if len(set(self.tags)) < len(self.tags):
             raise reader.fail("two async tags have the same name")
         self._blocks = [self._block() for _ in range(reader.uleb())]
-        self.sizes = tuple([self._size() for _ in range(reader.uleb())]) if flags & w.HAS_SIZES else ()
+        self.sizes: tuple[SizeParameter, ...] = (
+            tuple([self._size() for _ in range(reader.uleb())]) if flags & w.HAS_SIZES else ()
+        )
         if flags & w.HAS_SIZES and (not self.sizes or written_sizes(self.sizes, self.declared()) != self.sizes):
             raise reader.fail("a parameter holds no size of an axis")
-        self.locations = self._locations() if flags & w.HAS_LOCATIONS else None
+        self.locations: LocationTable | None = self._locations() if flags & w.HAS_LOCATIONS else None
         if not reader.at_end:
             raise reader.fail("bytes follow the names section")
         self._next_local = self._next_block = 0
@@ -202,7 +204,9 @@ class LocalNames(Labels):
 
     def __init__(self, reader: WireReader) -> None:
         self._reader = reader
-        self.records, self.buffer_names, self.tags = [], [], []
+        self.records: list[Record] = []
+        self.buffer_names: list[str] = []
+        self.tags: list[str] = []
         self._locals = [reader.string() for _ in range(reader.uleb())]
         self._blocks = []
         self._next_local = self._next_block = 0

@@ -77,20 +77,20 @@ class Generator:
         self.choices = choices
         self.order = order
         self.work = work
-        self.traps = traps and choices.chance(30)
-        self.indirect = indirect and choices.chance(10)
+        self.traps: bool = traps and choices.chance(30)
+        self.indirect: bool = indirect and choices.chance(10)
         self.segments = choices.weighted(((8, 1), (3, 2), (1, 3)))
-        self.workgroup = choices.pick(_SHAPES)
+        self.workgroup: tuple[int, int, int] = choices.pick(_SHAPES)
         self.inferred_limit: int | None = None
-        self.one_dimensional = True
-        self.config = self._geometry()
+        self.one_dimensional: bool = True
+        self.config: DispatchConfig = self._geometry()
 
     def _geometry(self) -> DispatchConfig:
         choices = self.choices
         x, y, z = self.workgroup
         size = x * y * z
         groups = choices.between(1, max(1, min(5, _MAX_LANES // size)))
-        self.lanes = groups * size
+        self.lanes: int = groups * size
         if y == z == 1:
             match choices.pick(("inferred", "grid", "extent")):
                 case "inferred":

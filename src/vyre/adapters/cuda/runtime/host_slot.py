@@ -181,7 +181,7 @@ class HostSlot(Slot[_Dispatch]):
         replayed = self._run(self._track, (inputs, deadline_ns))
         if replayed:
             self._mirror().count()
-            self.launches = 0
+            self.launches: int | None = 0
         self._device.driver.event_record(self.lease.done, self.lease.stream)
         if not replayed and self._launch.steps is None:
             self._device.counters.kernel_launches += self._iterations * len(self._launch)

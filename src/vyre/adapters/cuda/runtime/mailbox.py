@@ -67,7 +67,7 @@ class Submission:
         self.rows: Rows | None = rows
         self.into: Final = into
         self.heads: Bytes | None = None
-        self.is_wanted = True
+        self.is_wanted: bool = True
 
     def state(self, row: int) -> State:
         """Returns how a job has ended, or that it has not."""

@@ -185,7 +185,8 @@ class ResidentStore(DeviceMember):
         self.exports: Final = exports
         self._resources = resources
         self._open: WeakSet[CudaBuffer] = WeakSet()
-        self._lock = self.making = process_lock()
+        self.making: Final = process_lock()
+        self._lock = self.making
         resources.device.add(self)
 
     # ---- the facets

@@ -119,7 +119,7 @@ if TYPE_CHECKING:
     )
     from vyre.domain.dialects.operations import (
         Dialect as Dialect, Lowering as Lowering, Operation as Operation, Category as Category, Signature as Signature,
-        TypedSlot as TypedSlot,
+        TypedName as TypedName,
     )
     from vyre.domain.dispatch import (
         DispatchConfig as DispatchConfig, DispatchTiming as DispatchTiming, OutputArena as OutputArena,

@@ -726,7 +726,7 @@ GIVEN: Final = """
     KeptMemory KernelTime Launcher Law LoweringChoice Measured Migrated MigratedProgram Migrations MovedCalls Offer
     OperandUse PassResult Pin Pins PredictionDecision Quarantined QueryGroup Raced Reason RegisteredOperation
     RegistrySnapshot Rejected Replayed ResidentEviction ShadowLimits Signature SignatureTable SpecializationDecision
-    StatedLaw TypedSlot UploadReuse VerdictDifference
+    StatedLaw TypedName UploadReuse VerdictDifference
 
     DialectRegistry Manifest JitOptions Like SupportsArray SupportsArrayInterface SupportsDLPack
 """

@@ -43,7 +43,7 @@ UNRECORDED: Final = {
     ("adapters/caching/cost_eviction.py", "_Entry.priority", "worth"): "the order that what is recorded is taken by",
     ("adapters/caching/retention.py", "HeatRetention.evict", "entries_to_evict"): _SHORT,
     ("adapters/cpu/runtime/persistent.py", "CpuEngine.__init__", "next_power_of_two"): "arithmetic",
-    ("adapters/cuda/aot/choice.py", "_driver_reasons", "highest_version"): _DEVICE,
+    ("adapters/cuda/aot/choice.py", "reasons", "highest_version"): _DEVICE,
     ("adapters/cuda/aot/emitters.py", "emit_cuda", "sm_number"): _NAMED,
     ("adapters/cuda/emission.py", "_options", "sm_number"): _NAMED,
     ("adapters/cuda/runtime/resident_copies.py", "overlapped_steps", "first_conflict"): "asked once for each list",

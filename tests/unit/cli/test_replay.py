@@ -38,7 +38,8 @@ def test_a_run_that_traps_is_recorded_and_replayed(vyre: Vyre, tmp_path: Path) -
     assert f"the evidence is in {bundle}" in ran.err
     for options in ((), ("--backend", "cpu"), ("-b", "cuda-machine")):
         again = vyre("replay", bundle, *options)
-        assert again.code == 0 and "the answer of reference, TrapError (1011): trap `too large`" in again.out
+        assert again.code == 0 and "the answer of reference, TrapError (1011): " in again.out
+        assert ":8:7: trap `too large` at address 9" in again.out
     document = vyre("replay", bundle, "--json").json
     assert (document["ok"], document["end"]) == (True, None)
 
@@ -106,5 +107,3 @@ def test_what_cannot_be_replayed(vyre: Vyre, tmp_path: Path) -> None:
     path.write_bytes(encoded(measured()))
     assert vyre("replay", path, "--backend", "cpu").code == 2
     assert vyre("explain", "--replay", path).code == 1
-    refused = vyre("run", tmp_path / "k.vyrz", "--evidence", path)
-    assert refused.code == 2 and "--evidence" in refused.err

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from vyre.domain.dialects.laws.catalogue import LAWS
 from vyre.domain.dialects.laws.law import Law
-from vyre.domain.dialects.operations import Category, Dialect, Operation, Signature, TypedSlot
+from vyre.domain.dialects.operations import Category, Dialect, Operation, Signature, TypedName
 from vyre.domain.ir.definitions import Version
 from vyre.domain.ir.expr import (
     EXCHANGING,
@@ -63,27 +63,27 @@ class _Form(NamedTuple):
     """An operator with a node of its own: its name, its operands, and the types of its result."""
 
     name: str
-    inputs: tuple[TypedSlot, ...]
+    inputs: tuple[TypedName, ...]
     result: _Types
 
 
 FORMS: Final[Mapping[type[Node], _Form]] = {
     Select: _Form(
         "select",
-        (TypedSlot("condition", _BOOL), TypedSlot("on_true", ANY_TYPE), TypedSlot("on_false", ANY_TYPE)),
+        (TypedName("condition", _BOOL), TypedName("on_true", ANY_TYPE), TypedName("on_false", ANY_TYPE)),
         ANY_TYPE,
     ),
-    Fma: _Form("fma", (TypedSlot("a", FLOATS), TypedSlot("b", FLOATS), TypedSlot("c", FLOATS)), FLOATS),
-    Cast: _Form("cast", (TypedSlot("x", ANY_TYPE),), ANY_TYPE),
-    Bitcast: _Form("bitcast", (TypedSlot("x", _BITS),), _BITS),
-    WrapCast: _Form("wrap_cast", (TypedSlot("x", FLOATS),), INTEGERS),
-    Narrow: _Form("narrow", (TypedSlot("x", _WIDENED),), _WIDENED),
-    Pack: _Form("pack", (TypedSlot("x", _WIDENED),), _U32),
-    Unpack: _Form("unpack", (TypedSlot("x", _U32),), _WIDENED),
+    Fma: _Form("fma", (TypedName("a", FLOATS), TypedName("b", FLOATS), TypedName("c", FLOATS)), FLOATS),
+    Cast: _Form("cast", (TypedName("x", ANY_TYPE),), ANY_TYPE),
+    Bitcast: _Form("bitcast", (TypedName("x", _BITS),), _BITS),
+    WrapCast: _Form("wrap_cast", (TypedName("x", FLOATS),), INTEGERS),
+    Narrow: _Form("narrow", (TypedName("x", _WIDENED),), _WIDENED),
+    Pack: _Form("pack", (TypedName("x", _WIDENED),), _U32),
+    Unpack: _Form("unpack", (TypedName("x", _U32),), _WIDENED),
     SubgroupLane: _Form("subgroup_lane", (), _U32),
     SubgroupSize: _Form("subgroup_size", (), _U32),
-    SubgroupBallot: _Form("subgroup_ballot", (TypedSlot("condition", _BOOL),), _U32),
-    SubgroupShuffle: _Form("subgroup_shuffle", (TypedSlot("x", ANY_TYPE), TypedSlot("lane", _U32)), ANY_TYPE),
+    SubgroupBallot: _Form("subgroup_ballot", (TypedName("condition", _BOOL),), _U32),
+    SubgroupShuffle: _Form("subgroup_shuffle", (TypedName("x", ANY_TYPE), TypedName("lane", _U32)), ANY_TYPE),
 }
 """The operators that are neither binary, unary, atomic nor over lanes.  Where operands may have several types, how they
 depend on each other is said by the meaning, as it is for the other operators."""
@@ -113,33 +113,33 @@ def core_dialect() -> Dialect:
     for op, row in BINARY.items():
         right = row.operands | _U32 if row.right is RightOperand.SHIFT else row.operands
         result = _BOOL if row.result is Result.BOOL else row.operands
-        operands: tuple[TypedSlot, ...] = (TypedSlot("a", row.operands), TypedSlot("b", right))
+        operands: tuple[TypedName, ...] = (TypedName("a", row.operands), TypedName("b", right))
         rows.append(_operation(op, row.meaning, operands, result, laws[op], _cost(Binary, op, row.operands)))
     for unary, line in UNARY.items():
         result = _BOOL if line.result is Result.BOOL else line.operands
-        operands = (TypedSlot("x", line.operands),)
+        operands = (TypedName("x", line.operands),)
         rows.append(_operation(unary, line.meaning, operands, result, laws[unary], _cost(Unary, unary, line.operands)))
     for node, form in FORMS.items():
         cost = _cost(node, None, form.inputs[0].types if form.inputs else _U32)
         rows.append(_operation(node, meaning_of(node), form.inputs, form.result, laws[node], cost))
     for subgroup, over in SUBGROUP.items():
-        operands = (TypedSlot("value", over.operands),)
+        operands = (TypedName("value", over.operands),)
         rows.append(_operation(subgroup, over.meaning, operands, over.operands, [], _OUTSIDE))
     elements = frozenset(ATOMIC_ELEMENTS)
     for atomic, meaning in ATOMIC_MEANING.items():
-        operands = (TypedSlot("value", elements),)
+        operands = (TypedName("value", elements),)
         if atomic is AtomicOp.COMPARE_EXCHANGE:
-            operands = (TypedSlot("expected", elements), *operands)
+            operands = (TypedName("expected", elements), *operands)
         rows.append(_operation(atomic, meaning, operands, elements, [], _OUTSIDE))
     return Dialect(CORE, Version(1), tuple(rows))
 
 
 def _operation(
-    op: Operator, meaning: str, inputs: tuple[TypedSlot, ...], result: _Types, laws: list[Law], cost: int
+    op: Operator, meaning: str, inputs: tuple[TypedName, ...], result: _Types, laws: list[Law], cost: int
 ) -> Operation:
     return Operation(
         id=operator_id(op),
-        signature=Signature(inputs, TypedSlot("result", result)),
+        signature=Signature(inputs, TypedName("result", result)),
         category=Category.INTRINSIC,
         laws=tuple(laws),
         cost=cost,

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from vyre.domain.diagnostics import Diagnostic, OpLocation, Severity
 from vyre.domain.dialects.laws.stated import stated_law
 from vyre.domain.dialects.migration import Deprecation
-from vyre.domain.dialects.operations import Category, Dialect, Lowering, Operation, Signature, TypedSlot
+from vyre.domain.dialects.operations import Category, Dialect, Lowering, Operation, Signature, TypedName
 from vyre.domain.errors import InvalidDialect, MalformedText
 from vyre.domain.ir.definitions import Definition, Version, is_operation_id
 from vyre.domain.ir.program import Program
@@ -257,14 +257,14 @@ def _texts(table: dict[str, Any], key: str, where: str) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _operands(row: dict[str, Any], key: str, where: str) -> tuple[TypedSlot, ...]:
+def _operands(row: dict[str, Any], key: str, where: str) -> tuple[TypedName, ...]:
     operands = row.get(key, [])
     if not isinstance(operands, list):
         raise _Defect(f"`{key}` of {where} is no list")
     return tuple([_operand(each, f"`{key}` of {where}") for each in operands])
 
 
-def _operand(entry: object, where: str) -> TypedSlot:
+def _operand(entry: object, where: str) -> TypedName:
     is_right = isinstance(entry, list) and len(entry) >= 2 and entry[2:] in ([], ["const"])
     if not isinstance(entry, list) or not is_right or not all(isinstance(each, str) for each in entry):
         raise _Defect(f'{where} has an entry that is no [name, type] or [name, type, "const"]')
@@ -272,10 +272,10 @@ def _operand(entry: object, where: str) -> TypedSlot:
     dtype: ScalarType | None = SCALAR_BY_TEXT.get(text)
     if dtype is None or not dtype.is_executable:
         raise _Defect(f"{where} has the type {shown(text)}, which no value of a program has")
-    return TypedSlot(name, frozenset({dtype}), bool(attribute))
+    return TypedName(name, frozenset({dtype}), bool(attribute))
 
 
-def _result(row: dict[str, Any], where: str) -> TypedSlot:
+def _result(row: dict[str, Any], where: str) -> TypedName:
     outputs = _operands(row, "outputs", where)
     if len(outputs) != 1:
         raise _Defect(f"{where} has {len(outputs)} outputs, and an operation has one")

@@ -30,7 +30,7 @@ class Category(Enum):
     """From the language itself."""
 
 
-class TypedSlot(NamedTuple):
+class TypedName(NamedTuple):
     """An input or the result of an operation: its name, the types that it may have, and whether it is an attribute."""
 
     name: str
@@ -45,8 +45,8 @@ class TypedSlot(NamedTuple):
 class Signature(NamedTuple):
     """The inputs of an operation and its result."""
 
-    inputs: tuple[TypedSlot, ...]
-    result: TypedSlot
+    inputs: tuple[TypedName, ...]
+    result: TypedName
 
     def __str__(self) -> str:
         return f"({', '.join(map(str, self.inputs))}) -> {str(self.result).partition(': ')[2]}"
@@ -126,9 +126,9 @@ class Operation:
     ) -> Operation:
         """Returns the operation of a definition."""
         inputs = tuple(
-            [TypedSlot(each.name, frozenset({each.dtype}), each.is_attribute) for each in definition.parameters]
+            [TypedName(each.name, frozenset({each.dtype}), each.is_attribute) for each in definition.parameters]
         )
-        signature = Signature(inputs, TypedSlot("result", frozenset({definition.result_type})))
+        signature = Signature(inputs, TypedName("result", frozenset({definition.result_type})))
         return cls(
             id=definition.id,
             signature=signature,

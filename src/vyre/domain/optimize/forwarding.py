@@ -23,6 +23,7 @@ from vyre.domain.optimize.passes import Counts, Pass
 from vyre.domain.optimize.purity import containing
 from vyre.domain.optimize.value_table import Value, value_table
 from vyre.domain.optimize.walking import Rewriter, names_of, with_unique_locals
+from vyre.domain.source_location import SourceLocation
 
 _MOST_ELEMENTS: Final = 64
 """The largest number of elements of one buffer that become locals."""
@@ -35,6 +36,10 @@ def _stored(element: ScalarType, value: ir.Expr) -> ir.Expr:
     The bits of a NaN may differ from those in memory, where nothing can see them.
     """
     return ir.Narrow(element, value, loc=value.loc) if element in NARROW_TYPES else value
+
+
+def _zero(element: ScalarType, loc: SourceLocation | None) -> ir.Literal:
+    return ir.Literal(element.widened, 0, loc=loc)
 
 
 # ---- private buffers that become locals
@@ -168,11 +173,7 @@ class _Scalars(Rewriter):
         for buffer in self._places.pop(id(stmt), ()):  # a statement object may occur again
             for element in sorted(self._elements[buffer]):
                 self.out.append(
-                    ir.Let(
-                        self._names[buffer, element],
-                        ir.Literal(self._element(buffer).widened, 0, loc=stmt.loc),
-                        loc=stmt.loc,
-                    )
+                    ir.Let(self._names[buffer, element], _zero(self._element(buffer), stmt.loc), loc=stmt.loc)
                 )
         super().visit(stmt)
 
@@ -329,8 +330,7 @@ class _Forwarding(Rewriter):
     def _note(self, buffer: str, index: Value, store: ir.Store, slot: int) -> None:
         """Notes what a store leaves, and forgets what it may overwrite."""
         known = {} if buffer in self._shared else self._known.get(buffer, {})
-        low, high = index.low, index.high
-        kept = {number: old for number, old in known.items() if old.element.high < low or high < old.element.low}
+        kept = {number: old for number, old in known.items() if _are_apart(old.element, index)}
         is_known = index.stable and index.low >= 0 and index.high < self._near[buffer].count
         if is_known and (buffer not in self._shared or self._is_own(index)) and len(kept) < _MOST_ELEMENTS:
             is_fixed = type(store.value) is ir.Literal
@@ -345,6 +345,10 @@ class _Forwarding(Rewriter):
         """Returns whether no two lanes of a workgroup have the same index."""
         _, rows, planes = self.source.workgroup_size
         return rows == planes == 1 and index is self._table.local_id(0)
+
+
+def _are_apart(one: Value, other: Value) -> bool:
+    return one.high < other.low or other.high < one.low
 
 
 def _run(program: Program, counts: Counts) -> Program:

@@ -185,5 +185,5 @@ def test_cases_with_operations_that_a_backend_does_not_list_are_skipped_by_name(
         ]
     assert [outcome for outcome in outcomes if outcome.verdict is Verdict.FAILED] == []
     reasons = {outcome.reason for outcome in outcomes if outcome.verdict is Verdict.SKIPPED}
-    assert {f"`reference` does not list {op}" for op in lacking} <= reasons
+    assert {f"`reference` does not declare {op}" for op in lacking} <= reasons
     assert sum(outcome.verdict is Verdict.PASSED for outcome in outcomes) > 30

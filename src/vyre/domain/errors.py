@@ -159,10 +159,6 @@ class DeviceLimitExceeded(BackendError):
         super().__init__(message, fix=f"use at most {offered}, or a backend that allows more.")
 
 
-INDIRECT_FIX: Final = "leave the statement out, and launch the program with grid=vyre.Indirect(counts, most)."
-"""The fix of a program with the statement ``indirect_dispatch``, which no backend runs."""
-
-
 class KernelCompileFailed(BackendError):
     """The backend's compiler refused the generated code; ``compiler_log`` is its output."""
 
@@ -191,15 +187,6 @@ def used_in_a_fork(what: str, opened_in: int, used_in: int) -> DispatchFailed:
     return DispatchFailed(
         f"{what} was opened in process {opened_in} and is used in its fork {used_in}",
         fix="open sessions after forking, or start workers with the `spawn` method.",
-    )
-
-
-def no_descriptor(what: str, error: OSError) -> DispatchFailed:
-    """Returns the error for something that the system gives no file descriptor, because there are too many."""
-    return DispatchFailed(
-        f"{what} needs a file descriptor: {error}",
-        native_code=error.errno,
-        fix="close files, or raise the limit of open files (`ulimit -n`).",
     )
 
 

@@ -194,5 +194,5 @@ def excesses(grid: Dim3, workgroup: Dim3, limits: LaunchLimits) -> Iterator[Devi
                 yield limits.excess(f"max_{what}_size", f"{what} size along {axis}", size, limit)
     unfolded, longest = limits.max_unfolded_grid, limits.max_grid_size
     if unfolded is not None and longest is not None and any(map(gt, grid, unfolded)) and prod(grid) > longest[0]:
-        what = f"number of workgroups in a grid with an axis longer than in {_axes(unfolded)}"
+        what = f"number of workgroups in a grid that has {_axes(grid)}, more along an axis than {_axes(unfolded)},"
         yield limits.excess("max_unfolded_grid", what, prod(grid), longest[0])

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
-from vyre.domain.errors import INDIRECT_FIX, DeviceLimitExceeded, UnsupportedFeature, VyreError
+from vyre.domain.errors import DeviceLimitExceeded, UnsupportedFeature, VyreError
 from vyre.domain.frozen import frozen
 from vyre.domain.geometry import LaunchLimits, excesses
 from vyre.domain.interface import interface_of
@@ -33,7 +33,7 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import program_statements, unique_expressions
 from vyre.domain.launch import geometry_of, sizes_of
 from vyre.domain.names import Dim3
-from vyre.domain.op_ids import ALL_OPS, INDIRECT_DISPATCH, op_of, required_ops
+from vyre.domain.op_ids import ALL_OPS, INDIRECT_DISPATCH, INDIRECT_FIX, op_of, required_ops
 from vyre.domain.source_location import SourceLocation
 from vyre.domain.validation.grid_barriers import splits_grid
 

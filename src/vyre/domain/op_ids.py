@@ -38,6 +38,8 @@ _LITERAL_IDS: Final = {dtype: _literal_id(dtype) for dtype in ScalarType}
 
 ALL_OPS: Final[frozenset[OpId]] = frozenset(_IDS.values()) | {_literal_id(t) for t in EXECUTABLE_TYPES}
 INDIRECT_DISPATCH: Final = _IDS[IndirectDispatch]
+INDIRECT_FIX: Final = "leave the statement out, and launch the program with grid=vyre.Indirect(counts, most)."
+"""The fix of a program with that statement, which no backend runs."""
 USUAL_OPS: Final = ALL_OPS - {INDIRECT_DISPATCH}
 """The operations of a backend that lists none: all that need no launch of its own."""
 

@@ -1,7 +1,8 @@
 """Frozen values as JSON and back, by reflection over their types.
 
 Records and named tuples are objects whose ``$type`` is the name of their class, tuples and sets are lists (those of
-sets sorted), mappings are lists of pairs, enums names, bytes hexadecimal digits, and a ``Reason`` is its text.
+sets sorted), mappings are lists of pairs, enums names, bytes hexadecimal digits, and a ``Reason`` or an ``OperatorAt``
+is its text.
 Floats are numbers, or ``"nan"``, ``"inf"`` and ``"-inf"``.
 
 Writing needs only a value.  Reading needs its type, and refuses everything that is not written for that type.
@@ -18,6 +19,8 @@ from functools import cache
 from typing import Annotated, Any, Final, NewType, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from vyre.domain.errors import InvalidField, MalformedJson, VyreError
+from vyre.domain.ir.operators import OperatorAt, operators_at
+from vyre.domain.ir.types import ScalarType
 from vyre.domain.record import Reason
 from vyre.domain.strict_json import MAX_DEPTH, MAX_DIGITS, canonical
 
@@ -46,7 +49,7 @@ def _document(value: object, depth: int) -> Json:
         return value.name
     if isinstance(value, bytes):
         return value.hex()
-    if isinstance(value, Reason):
+    if isinstance(value, Reason | OperatorAt):
         return str(value)
     if depth >= MAX_VALUE_DEPTH - isinstance(value, Mapping):  # a mapping is a list of lists
         raise InvalidField(
@@ -205,6 +208,17 @@ def _reason(document: Json, path: str) -> Reason:
     return Reason("{}", (_checked(type(document) is str, document, document, "a text", path),))
 
 
+@cache
+def _operator_of() -> dict[str, OperatorAt]:
+    return {str(operator): operator for operator in operators_at(frozenset(ScalarType))}
+
+
+def _operator(document: Json, path: str) -> OperatorAt:
+    operator = _operator_of().get(document) if type(document) is str else None
+    known: OperatorAt = _checked(operator is not None, document, operator, "an operator with a type", path)
+    return known
+
+
 def _checked(holds: bool, document: Json, value: Any, expected: str, path: str) -> Any:
     return value if holds else _refuse(document, expected, path)
 
@@ -226,4 +240,5 @@ _SCALARS: Final[dict[Any, Callable[[Json, str], Any]]] = {
     float: _float,
     bytes: _bytes,
     Reason: _reason,
+    OperatorAt: _operator,
 }

@@ -25,6 +25,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from vyre.domain.errors import DispatchFailed
+
 if TYPE_CHECKING:
     from vyre.domain.dispatch import DispatchConfig, DispatchTiming
     from vyre.domain.ir.program import Program
@@ -206,3 +208,12 @@ class PersistentSteps(Protocol):
         Host bytes in them are read during this call only; their buffers must stay open until they are closed.  Raises
         what ``ResidentBinder.bind`` raises.
         """
+
+
+def no_descriptor(what: str, error: OSError) -> DispatchFailed:
+    """Returns the error for something that the system gives no file descriptor, because there are too many."""
+    return DispatchFailed(
+        f"{what} needs a file descriptor: {error}",
+        native_code=error.errno,
+        fix="close files, or raise the limit of open files (`ulimit -n`).",
+    )

@@ -22,8 +22,7 @@ from gpu_runs.workbench import Workbench, backend_with, has_driver, session_on, 
 from vyre import DispatchConfig, FixpointExecutor, Program, Repeat, Session, Step
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaOptions
 from vyre.adapters.cuda.seam import CudaCallError, LaunchShape
-from vyre.domain.errors import PlanError
-from vyre.domain.program_report import InvalidProgram
+from vyre.domain.errors import DeviceLimitExceeded, PlanError
 from vyre.policies.launching.grid_sync_mode import GridSyncMode
 from vyre.testing.outcomes import Outcome, Verdict
 
@@ -85,8 +84,8 @@ def _capacity(context: Context) -> Iterator[Finding]:
     with session_on(backend_with(context.backend, options, small_driver(context.backend))) as session:
         try:
             session.dispatch(program, inputs, native, grid=_TOO_MANY)
-        except InvalidProgram as error:
-            fitting = re.search(r"of which (\d+) fit", str(error))
+        except DeviceLimitExceeded as error:
+            fitting = re.search(r"that run at once is \d+; .* allows (\d+)", str(error))
         else:
             fitting = None
         if fitting is None:
@@ -105,7 +104,7 @@ def _capacity(context: Context) -> Iterator[Finding]:
                 refused(
                     "one workgroup more",
                     lambda: session.dispatch(program, inputs, native, grid=most + 1),
-                    InvalidProgram,
+                    DeviceLimitExceeded,
                 )
             )
 

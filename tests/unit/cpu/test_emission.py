@@ -14,7 +14,7 @@ from vyre.adapters.cpu.llvm.emit import emit
 from vyre.adapters.cpu.native.compilation import Effort, assembly
 from vyre.adapters.cpu.native.features import AARCH64, CpuFeatures, host
 from vyre.app.journal import DecisionJournal
-from vyre.domain.errors import UnsupportedFeature, VyreError
+from vyre.domain.errors import DeviceLimitExceeded, UnsupportedFeature, VyreError
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.text import parse_program
 from vyre.domain.program_report import InvalidProgram
@@ -116,7 +116,7 @@ def test_what_is_refused() -> None:
     ("text", "refused"),
     [
         ("workgroup_size 64, 1, 1 buffer y @0 read u32[64] body { y[gid.x] = 1u }", InvalidProgram),
-        ("workgroup_size 65536, 1, 1 buffer y @0 read_write u32[64] body { y[gid.x] = 1u }", InvalidProgram),
+        ("workgroup_size 65536, 1, 1 buffer y @0 read_write u32[64] body { y[gid.x] = 1u }", DeviceLimitExceeded),
         ("workgroup_size 4, 1, 1 buffer y @0 read_write u32[64] body { indirect_dispatch(y, 0) }", UnsupportedFeature),
     ],
 )

@@ -41,7 +41,12 @@ STEP: Final = step()
 
 def test_a_bound_launch_is_one_driver_call() -> None:
     machine = cuda_machine()
-    with machine.open() as session, session.resident(X) as y, session.bind_resident(STEP, {"x": X, "y": y}) as launch:
+    with (
+        machine.open() as session,
+        session.resident(X) as x,
+        session.resident(X) as y,
+        session.bind_resident(STEP, {"x": x, "y": y}) as launch,
+    ):
         launch()
         before = Counter(machine.driver.calls)
         launch()

@@ -462,9 +462,9 @@ def test_a_full_device_takes_back_idle_lanes() -> None:
         for mib in (5, 6, 5):
             found = session.dispatch(counting(), [np.zeros(mib * MIB // 4, np.uint32)], grid=1)["y"]
             assert found[:65].tolist() == [1] * 64 + [0]
-        with pytest.raises(DeviceOutOfMemory) as caught:
-            session.dispatch(counting(), [np.zeros(9 * MIB // 4, np.uint32)], grid=1)
-        assert caught.value.requested >= 9 * MIB
+        with session.resident(np.uint32, 4 * MIB // 4), pytest.raises(DeviceOutOfMemory) as caught:
+            session.dispatch(counting(), [np.zeros(6 * MIB // 4, np.uint32)], grid=1)
+        assert caught.value.requested >= 6 * MIB
         assert session.dispatch(counting(), [WORDS])["y"].tolist()[:2] == [1, 2]
     assert not any(machine.driver.live().values())
 

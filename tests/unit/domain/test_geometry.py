@@ -123,7 +123,8 @@ FOLDING = LaunchLimits("folding", max_grid_size=(1000, 1000, 1000), max_unfolded
 
 @pytest.mark.parametrize("grid", [(91, 11, 1), (1, 11, 91)])
 def test_folded_grids_of_more_workgroups_than_can_run(grid: Dim3) -> None:
-    what = "number of workgroups in a grid with an axis longer than in 1000x10x10"
+    x, y, z = grid
+    what = f"number of workgroups in a grid that has {x}x{y}x{z}, more along an axis than 1000x10x10,"
     with pytest.raises(DeviceLimitExceeded, match=f"the {what} is 1001; backend `folding` allows 1000") as caught:
         check_geometry(grid, (1, 1, 1), FOLDING)
     assert (caught.value.limit, caught.value.needed, caught.value.offered) == ("max_unfolded_grid", 1001, 1000)

@@ -15,10 +15,11 @@ from vyre.adapters.cpu.decisions.vector_width import vector_width
 from vyre.adapters.cpu.ids import CPU
 from vyre.adapters.cpu.native.features import AARCH64, host
 from vyre.domain.device import EngineKind
-from vyre.domain.errors import INDIRECT_FIX, UnsupportedFeature
+from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.frozen import frozen
 from vyre.domain.geometry import check_limits
 from vyre.domain.ir.stmt import IndirectDispatch, walk_statements
+from vyre.domain.op_ids import INDIRECT_FIX
 from vyre.domain.printable import one_line
 from vyre.domain.validation.validator import check_rules
 from vyre.policies.journal import decide

@@ -42,13 +42,14 @@ from vyre.adapters.reference.scalar_statements import (
     switch,
     trap,
 )
-from vyre.domain.errors import INDIRECT_FIX, DispatchTimeout, UnsupportedFeature
+from vyre.domain.errors import DispatchTimeout, UnsupportedFeature
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import SUBGROUP, AtomicOp, BinaryOp, binary_result, unary_result
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.launch import Launch
 from vyre.domain.numerics import scalar
+from vyre.domain.op_ids import INDIRECT_FIX
 from vyre.domain.scoped_names import ScopedNames
 from vyre.domain.sites import site_of, trap_label
 

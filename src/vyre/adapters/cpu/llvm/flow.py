@@ -17,10 +17,11 @@ from vyre.adapters.cpu.llvm.context import AssignedLocal, Flow, Kernel
 from vyre.adapters.cpu.llvm.expressions import atomic, evaluate
 from vyre.adapters.cpu.llvm.loops import write_loop
 from vyre.adapters.cpu.llvm.values import SCALAR, Value
-from vyre.domain.errors import INDIRECT_FIX, UnsupportedFeature
+from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import TRANSCENDENTALS, BinaryOp
 from vyre.domain.ir.walk import unique_nodes
+from vyre.domain.op_ids import INDIRECT_FIX
 from vyre.domain.sites import trap_label
 
 MOST_COPIED: Final = 4_000

@@ -39,7 +39,6 @@ from vyre.domain.errors import (
     InvalidInput,
     InvalidResource,
     UnsupportedFeature,
-    no_descriptor,
     used_in_a_fork,
 )
 from vyre.domain.ir.program import Program
@@ -47,7 +46,7 @@ from vyre.domain.shared_dicts import entries_of
 from vyre.domain.unique import Unique
 from vyre.policies.arith import next_power_of_two
 from vyre.ports.interrupts import sealed
-from vyre.ports.persistent import MOST_CAPACITY, EndedJobs, JobMemory
+from vyre.ports.persistent import MOST_CAPACITY, EndedJobs, JobMemory, no_descriptor
 from vyre.ports.requests import HostBytes
 
 if TYPE_CHECKING:

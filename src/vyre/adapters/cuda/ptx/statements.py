@@ -12,9 +12,10 @@ from vyre.adapters.cuda.ptx.expressions import atomic, evaluate
 from vyre.adapters.cuda.ptx.operands import Address
 from vyre.adapters.cuda.ptx.values import Value, copy_of, in_register
 from vyre.adapters.cuda.ptx.writer import CLASS_OF, MOVE
-from vyre.domain.errors import INDIRECT_FIX, UnsupportedFeature
+from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import Ordering
+from vyre.domain.op_ids import INDIRECT_FIX
 from vyre.domain.sites import trap_label
 
 

@@ -13,8 +13,9 @@ from contextlib import suppress
 from typing import Final
 
 from vyre.adapters.forks import process_lock
-from vyre.domain.errors import DispatchFailed, no_descriptor
+from vyre.domain.errors import DispatchFailed
 from vyre.domain.unique import Unique
+from vyre.ports.persistent import no_descriptor
 
 _PAUSE_S: Final = 0.0005
 

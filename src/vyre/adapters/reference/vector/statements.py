@@ -17,12 +17,13 @@ from vyre.adapters.reference.vector.integers import index_words, numbers
 from vyre.adapters.reference.vector.lanes_context import Context, merge
 from vyre.adapters.reference.vector.storage import Storage
 from vyre.adapters.reference.vector.values import U32, Compiled, Evaluate, EvaluateWord, dense, full
-from vyre.domain.errors import INDIRECT_FIX, UnsupportedFeature
+from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import AsyncLoad, AsyncStore
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_expressions
+from vyre.domain.op_ids import INDIRECT_FIX
 from vyre.domain.sites import site_of, trap_label
 
 if TYPE_CHECKING:

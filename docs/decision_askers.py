@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -57,7 +58,7 @@ class Asked(NamedTuple):
 def askers(source: Path = SOURCE) -> Mapping[str, Asked]:
     """Returns the callers of every decision by the decision's name."""
     read = _read(source)
-    direct = _direct(read)
+    direct = read.direct
     reached = _reached(read, direct)
     return {
         module.rpartition(".")[2]: Asked(
@@ -78,35 +79,42 @@ def idle_functions(source: Path = SOURCE) -> tuple[str, ...]:
         for node in read.trees[module].body
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
     }
-    reached = _reached(read, _direct(read))
+    reached = _reached(read, read.direct)
     return tuple(sorted(f"{definition.module}.{definition.name}" for definition in functions - reached.keys()))
 
 
-class _Read(NamedTuple):
-    """The package: the tree of each module, the modules of decisions, and what each of their definitions names."""
+@dataclass(frozen=True)
+class _Read:
+    """The package: the tree of each module, the modules of decisions, the modules whose text has a word of the path of
+    any decision, and what each definition of a decision names.
+    """
 
     trees: Mapping[str, ast.Module]
     decisions: frozenset[str]
-    held: Mapping[str, Mapping[str, set[Definition]]]
+    near: frozenset[str]
+    named: Mapping[str, Mapping[str, set[Definition]]]
+
+    @cached_property
+    def direct(self) -> dict[Definition, set[str]]:
+        """The definitions of decisions that running code names, and the files that do."""
+        imported = _imported(self.trees)
+        direct: dict[Definition, set[str]] = {}
+        for module in sorted((self.near - self.decisions) & imported):
+            if module.split(".")[0] in RUNNING:
+                tree = self.trees[module]
+                for definition in _mentions(tree, _imports(tree, self.trees)):
+                    if definition.module in self.decisions:
+                        direct.setdefault(definition, set()).add(f"{module.replace('.', '/')}.py")
+        return direct
 
 
 @cache
 def _read(source: Path) -> _Read:
-    trees = {_dotted(path, source): ast.parse(path.read_text("utf-8")) for path in sorted(source.rglob("*.py"))}
+    texts = {_dotted(path, source): path.read_text("utf-8") for path in sorted(source.rglob("*.py"))}
+    trees = {module: ast.parse(text) for module, text in texts.items()}
     decisions = frozenset(_dotted(path, source) for path in _decision_files(source))
-    return _Read(trees, decisions, {module: _named(trees[module], module, trees) for module in decisions})
-
-
-def _direct(read: _Read) -> dict[Definition, set[str]]:
-    """Returns the definitions of decisions that running code names, and the files that do."""
-    imported = _imported(read.trees)
-    direct: dict[Definition, set[str]] = {}
-    for module, tree in read.trees.items():
-        if module.split(".")[0] in RUNNING and module not in read.decisions and module in imported:
-            for found in _mentions(tree, _imports(tree, read.trees)):
-                if found.module in read.decisions:
-                    direct.setdefault(found, set()).add(f"{module.replace('.', '/')}.py")
-    return direct
+    near = decisions | {module for module, text in texts.items() if "policies" in text or "decisions" in text}
+    return _Read(trees, decisions, near, {module: _named(trees[module], module, trees) for module in decisions})
 
 
 def _reached(read: _Read, first: Iterable[Definition]) -> dict[Definition, set[str]]:
@@ -115,7 +123,7 @@ def _reached(read: _Read, first: Iterable[Definition]) -> dict[Definition, set[s
     ahead = list(reached)
     while ahead:
         asking = ahead.pop()
-        for found in read.held.get(asking.module, {}).get(asking.name, ()):
+        for found in read.named.get(asking.module, {}).get(asking.name, ()):
             if found.module not in read.decisions:
                 continue
             if found not in reached:
@@ -226,9 +234,10 @@ def constant_inputs(source: Path = SOURCE) -> tuple[str, ...]:
     read = _read(source)
     signatures = {place: fields for module in read.decisions for place, fields in _signatures(read, module)}
     passed: dict[tuple[Definition, str], set[str]] = {}
-    for module, tree in read.trees.items():
+    for module in sorted(read.near):
         if module.split(".")[0] == "testing":
             continue
+        tree = read.trees[module]
         known = _imports(tree, read.trees)
         if module in read.decisions:
             known |= {name: Definition(module, name) for name, _ in _defined(tree)}

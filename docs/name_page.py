@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, Final
 
-from vyre.domain.lazy_names import homes
+from vyre.exporting import homes
 
 PAGES: Final = {
     "container": "It is described by [wiring.md](wiring.md).",

@@ -13,8 +13,8 @@ from importlib import import_module
 from time import time_ns
 from typing import TYPE_CHECKING, Final
 
-from vyre.domain.lazy_names import homes as _homes
 from vyre.domain.lazy_names import place_functions as _place_functions
+from vyre.exporting import homes as _homes
 
 IMPORTED_NS: Final = time_ns()
 """Since the epoch: source files that changed later are not the ones that run."""

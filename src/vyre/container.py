@@ -14,6 +14,6 @@ if TYPE_CHECKING:
     from vyre.app.cli import main as main
     from vyre.app.container import Container as Container
 else:  # so that type checkers refuse names that do not exist
-    from vyre.domain.lazy_names import exports
+    from vyre.exporting import exports
 
     __all__, __getattr__, __dir__ = exports(__name__)

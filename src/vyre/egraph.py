@@ -19,6 +19,6 @@ if TYPE_CHECKING:
     from vyre.graphs.egraph_closed import CheapestTerm as CheapestTerm
     from vyre.graphs.egraph_closed import ClosedEGraph as ClosedEGraph
 else:  # so that type checkers refuse names that do not exist
-    from vyre.domain.lazy_names import exports
+    from vyre.exporting import exports
 
     __all__, __getattr__, __dir__ = exports(__name__)

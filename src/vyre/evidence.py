@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         SpeculationCall as SpeculationCall, SpeedClaim as SpeedClaim,
     )
 else:  # so that type checkers refuse names that do not exist
-    from vyre.domain.lazy_names import exports
+    from vyre.exporting import exports
 
     __all__, __getattr__, __dir__ = exports(__name__)
 # isort: on

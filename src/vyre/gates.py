@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         no_order_dependent_results as no_order_dependent_results, no_traps as no_traps, only_dialects as only_dialects,
     )
 else:  # so that type checkers refuse names that do not exist
-    from vyre.domain.lazy_names import exports
+    from vyre.exporting import exports
 
     __all__, __getattr__, __dir__ = exports(__name__)
 # isort: on

@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     from vyre.domain.source_location import SourceLocation as SourceLocation
     from vyre.domain.validation.validator import validate as validate
 else:  # so that type checkers refuse names that do not exist
-    from vyre.domain.lazy_names import exports
+    from vyre.exporting import exports
 
     __all__, __getattr__, __dir__ = exports(__name__)
 # isort: on

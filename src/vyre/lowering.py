@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from vyre.domain.scoped_names import ScopedNames as ScopedNames
     from vyre.domain.specialization import spec_literals as spec_literals
 else:  # so that type checkers refuse names that do not exist
-    from vyre.domain.lazy_names import exports
+    from vyre.exporting import exports
 
     __all__, __getattr__, __dir__ = exports(__name__)
 # isort: on

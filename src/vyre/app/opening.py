@@ -9,8 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vyre.adapters.disk.configuration import CacheOption, config_of
-from vyre.adapters.telemetry.decisions import decision_sink
-from vyre.adapters.telemetry.guarded import expect_methods, session_telemetry
+from vyre.adapters.telemetry.guarded import decision_sink, expect_methods, session_telemetry
 from vyre.app.asynchrony.admission import USUAL_IN_FLIGHT, checked_in_flight
 from vyre.app.lease import checked_resident_budget
 from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector

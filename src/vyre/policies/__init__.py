@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     )
     from vyre.policies.variants import kernel_variant as kernel_variant
 else:  # so that type checkers refuse names that do not exist
-    from vyre.domain.lazy_names import exports
+    from vyre.exporting import exports
 
     __all__, __getattr__, __dir__ = exports(__name__, are_modules=True)
 # isort: on

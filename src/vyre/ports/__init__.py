@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     from vyre.ports.wave_time_store import WaveTimeStore as WaveTimeStore
     from vyre.ports.tuning_store import TuningStore as TuningStore, TuningStoreStats as TuningStoreStats
 else:  # so that type checkers refuse names that do not exist
-    from vyre.domain.lazy_names import exports
+    from vyre.exporting import exports
 
     __all__, __getattr__, __dir__ = exports(__name__)
 # isort: on

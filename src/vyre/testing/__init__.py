@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from vyre.testing.machine import CudaMachine as CudaMachine, cuda_machine as cuda_machine
     from vyre.testing.recording_telemetry import Event as Event, RecordingTelemetry as RecordingTelemetry
 else:  # so that type checkers refuse names that do not exist
-    from vyre.domain.lazy_names import exports
+    from vyre.exporting import exports
 
     __all__, __getattr__, __dir__ = exports(__name__)
 # isort: on

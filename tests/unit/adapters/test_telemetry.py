@@ -19,8 +19,7 @@ import vyre
 from support.limits import LIMIT_S
 from support.small_programs import square_program
 from vyre.adapters.telemetry.application import ApplicationTelemetry
-from vyre.adapters.telemetry.decisions import CountedDecisions, decision_sink
-from vyre.adapters.telemetry.guarded import GuardedTelemetry
+from vyre.adapters.telemetry.guarded import CountedDecisions, GuardedTelemetry, decision_sink
 from vyre.app.journal import DecisionJournal
 from vyre.policies.caching.cost_eviction import Candidate, EvictionInputs, least_worth
 from vyre.policies.journal import decide

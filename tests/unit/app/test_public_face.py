@@ -12,7 +12,7 @@ import pytest
 
 import vyre
 from support.limits import LIMIT_S
-from vyre.domain.lazy_names import homes
+from vyre.exporting import homes
 
 HEAVY = {
     "numpy",
@@ -42,7 +42,7 @@ def imported_by(code: str) -> set[str]:
 def test_importing_vyre_imports_next_to_nothing() -> None:
     modules = imported_by("import vyre")
     assert not modules & HEAVY
-    few = {"vyre", "vyre.domain", "vyre.domain.float_mode", "vyre.domain.lazy_names"}
+    few = {"vyre", "vyre.domain", "vyre.domain.float_mode", "vyre.domain.lazy_names", "vyre.exporting"}
     assert {m for m in modules if m.startswith("vyre")} == few
 
 

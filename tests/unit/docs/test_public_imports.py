@@ -28,7 +28,7 @@ import vyre.lowering
 import vyre.policies
 import vyre.ports
 import vyre.testing
-from vyre.domain.lazy_names import homes
+from vyre.exporting import homes
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 FACE: Final = (

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from support.signatures import Definition, Use, defined, uses_of
-from vyre.domain.lazy_names import homes
+from vyre.exporting import homes
 
 
 def names_of(module: str) -> dict[str, str]:

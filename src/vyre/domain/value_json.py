@@ -19,7 +19,7 @@ from functools import cache
 from typing import Annotated, Any, Final, NewType, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from vyre.domain.errors import InvalidField, MalformedJson, VyreError
-from vyre.domain.ir.operators import OperatorAt, operators_at
+from vyre.domain.ir.operators import ATOMIC, BINARY, SUBGROUP, UNARY, OperatorAt
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.record import Reason
 from vyre.domain.strict_json import MAX_DEPTH, MAX_DIGITS, canonical
@@ -210,7 +210,8 @@ def _reason(document: Json, path: str) -> Reason:
 
 @cache
 def _operator_of() -> dict[str, OperatorAt]:
-    return {str(operator): operator for operator in operators_at(frozenset(ScalarType))}
+    every = (OperatorAt(op, dtype) for rows in (BINARY, UNARY, SUBGROUP, ATOMIC) for op in rows for dtype in ScalarType)
+    return {str(operator): operator for operator in every}
 
 
 def _operator(document: Json, path: str) -> OperatorAt:

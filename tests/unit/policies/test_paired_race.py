@@ -11,7 +11,11 @@ from typing import Any
 
 import pytest
 
+from vyre.adapters.policy_sources import find_policy, version_of
+from vyre.app.journal import DecisionJournal
 from vyre.domain.errors import InvalidField
+from vyre.policies.decision_records import ReplayOutcome, from_lines, replay, to_lines
+from vyre.policies.journal import decide
 from vyre.policies.tuning.paired_race import (
     DEFAULT_THRESHOLDS,
     Bet,
@@ -194,3 +198,18 @@ def test_a_steady_loss_ends_early() -> None:
     found, pairs = ended(lambda rng, _: -0.1, 0)
     assert found is not RaceOutcome.FASTER
     assert pairs <= 8
+
+
+@pytest.mark.parametrize("times", [(1, 2**64 - 1), (2**64 - 1, 1)])
+def test_the_most_unequal_times_are_judged_and_recorded(times: tuple[int, int]) -> None:
+    race = PairedRace.start().record(*times)
+    journal = DecisionJournal()
+    gain_bps = decide(journal, judge_race, race).gain_bps
+    assert gain_bps == round(-math.expm1(-race.gains[0]) * 10_000)
+    (decision,) = from_lines(to_lines(journal.decisions, version_of))
+    assert replay(decision, find_policy).outcome is ReplayOutcome.SAME
+
+
+def test_times_of_more_than_64_bits_are_refused() -> None:
+    with pytest.raises(InvalidField, match="gains"):
+        PairedRace.start().record(1, 2**65)

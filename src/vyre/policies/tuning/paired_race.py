@@ -23,11 +23,13 @@ from statistics import median
 from typing import Annotated, Final, TypeAlias
 
 from vyre.domain.errors import InvalidField
-from vyre.policies.record import FloatRange, IntRange, Reason, record, verdict, why_field
+from vyre.policies.record import U64_MAX, FloatRange, IntRange, Reason, record, verdict, why_field
 
 STAKES: Final = (0.125, 0.25, 0.5, 1.0)
 """Parts of the capital at stake: the smallest ones win on small gains, the largest ones soonest on large gains."""
 
+_MOST: Final = math.log(U64_MAX)
+"""The largest gain of times of 64 bits; that of larger ones, in basis points, would be too long to be recorded."""
 GainBps: TypeAlias = Annotated[int, IntRange(0, 9_999)]
 Capital: TypeAlias = Annotated[float, FloatRange(0.0)]
 
@@ -112,7 +114,7 @@ class PairedRace:
     faster: Bet
     slower: Bet
     futile: Bet
-    gains: tuple[Annotated[float, FloatRange(-math.inf)], ...] = ()
+    gains: tuple[Annotated[float, FloatRange(-_MOST, _MOST)], ...] = ()
 
     @classmethod
     def start(cls, thresholds: RaceThresholds = DEFAULT_THRESHOLDS) -> PairedRace:

@@ -58,6 +58,19 @@ def count(k: Kernel, loop: ir.Loop) -> str:
     return k.mask
 
 
+_COUNT_LANE: Final = """\
+  %place = getelementptr i64, ptr %table, i64 %linear
+  %before = load i64, ptr %place, align 8
+  %used = add i64 %before, 1
+  store i64 %used, ptr %place, align 8
+  %exceeded = icmp ugt i64 %used, %budget
+  br i1 %exceeded, label %note, label %BEHIND
+note:
+  store i64 %ended, ptr %place, align 8
+  %lowest = getelementptr i8, ptr %control, i64 24
+  %old = atomicrmw umin ptr %lowest, i64 %linear seq_cst"""
+"""Counts one more step of the lane ``%linear``; a lane beyond its budget is noted, any other goes on at BEHIND."""
+
 _COUNT: Final = """\
 define internal <LANES x i1> @vyre_count(
     ptr %control, ptr %table, i64 %budget, i64 %ended, <LANES x i64> %lanes, <LANES x i1> %mask) noinline {
@@ -70,16 +83,7 @@ head:
   br i1 %active, label %count, label %latch
 count:
   %linear = extractelement <LANES x i64> %lanes, i32 %lane
-  %place = getelementptr i64, ptr %table, i64 %linear
-  %before = load i64, ptr %place, align 8
-  %used = add i64 %before, 1
-  store i64 %used, ptr %place, align 8
-  %exceeded = icmp ugt i64 %used, %budget
-  br i1 %exceeded, label %note, label %latch
-note:
-  store i64 %ended, ptr %place, align 8
-  %lowest = getelementptr i8, ptr %control, i64 24
-  %old = atomicrmw umin ptr %lowest, i64 %linear seq_cst
+COUNT_LANE
   %more = insertelement <LANES x i1> %over, i1 true, i32 %lane
   br label %latch
 latch:
@@ -89,28 +93,19 @@ latch:
   br i1 %done, label %end, label %head
 end:
   ret <LANES x i1> %all
-}"""
+}""".replace("COUNT_LANE", _COUNT_LANE.replace("BEHIND", "latch"))
 
 _COUNT_ONE: Final = """\
 define internal i1 @vyre_count(ptr %control, ptr %table, i64 %budget, i64 %ended, i64 %linear, i1 %active) noinline {
 entry:
   br i1 %active, label %count, label %end
 count:
-  %place = getelementptr i64, ptr %table, i64 %linear
-  %before = load i64, ptr %place, align 8
-  %used = add i64 %before, 1
-  store i64 %used, ptr %place, align 8
-  %exceeded = icmp ugt i64 %used, %budget
-  br i1 %exceeded, label %note, label %end
-note:
-  store i64 %ended, ptr %place, align 8
-  %lowest = getelementptr i8, ptr %control, i64 24
-  %old = atomicrmw umin ptr %lowest, i64 %linear seq_cst
+COUNT_LANE
   br label %end
 end:
   %over = phi i1 [ false, %entry ], [ false, %count ], [ true, %note ]
   ret i1 %over
-}"""
+}""".replace("COUNT_LANE", _COUNT_LANE.replace("BEHIND", "end"))
 
 
 def trap(k: Kernel, address: Value, tag: str) -> None:

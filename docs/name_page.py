@@ -21,7 +21,7 @@ PAGES: Final = {
     "[new-backend.md](new-backend.md).",
     "testing": "[testing.md](testing.md) shows them in use, [cuda-machine.md](cuda-machine.md) the emulated device.",
 }
-"""What the page of each module says first."""
+"""The first paragraph of each page, by module."""
 CALLED: Final = ("__call__", "__getitem__", "__iter__", "__enter__")
 HEAD: Final = """# The names of `{module}`
 

@@ -54,7 +54,7 @@ def cases() -> dict[str, Case]:
 def answers(
     cases: dict[str, Case], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """What each bundle gave on each backend, in two dispatches."""
+    """The answers of each bundle on each backend, in two dispatches."""
     folder = tmp_path_factory.mktemp("bundles")
     jobs = []
     for name, case in cases.items():

@@ -28,7 +28,7 @@ OTHERS = (
     "lacks", "folds no grid", "bytes of workgroup memory", "pipelines", "device recovery", "emulates", "native",
     "allows",
 )  # fmt: skip
-"""What other skips say, which have nothing to do with what is declared."""
+"""The texts of skips that have nothing to do with declared types and operators."""
 
 
 def declaring(**facts: object) -> BackendRegistration:

@@ -1,4 +1,4 @@
-"""What is prepared reads the host arrays that it was given when it runs, and takes all else by value, on every backend.
+"""A prepared launch reads its host arrays in each run, and takes all else by value, on every backend.
 
 ``WAYS`` are the ways to prepare a launch; each gives a function that runs it and returns what the launch has read.
 """
@@ -17,7 +17,7 @@ import vyre
 from vyre import Batch, FixpointExecutor, In, Indirect, InOut, Repeat, Session, Step, UnsupportedFeature, u32
 
 Run: TypeAlias = tuple[object, Callable[[], list[int]]]
-"""What is prepared, and the function that runs it and returns what it has read, plus the number ``more``."""
+"""A prepared launch, and the function that runs it and returns the elements it has read, plus the number ``more``."""
 COUNT: Final = 40
 OPENED: Final[list[vyre.ResidentArray]] = []
 

@@ -1,5 +1,5 @@
-"""What every test keeps to: it waits for nothing without a limit, and no verdict is a question of time; and what names
-of the package keep to: they say what they hold.
+"""Rules of every test, which waits for nothing without a limit and whose verdict is no question of time, and the rule
+that names of the package say what they hold.
 """
 
 from __future__ import annotations

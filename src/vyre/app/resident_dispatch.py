@@ -377,7 +377,7 @@ class BoundResidentLaunch(Closing):
     __slots__ = ("_closed", "_described", "_lease", "_step", "launch")
 
     def __init__(self, lease: BackendLease, step: BoundResidentStep, described: ResidentStep | None) -> None:
-        """``described``: the step of which ``repr`` tells; None: that of ``step``, which is a bound launch too."""
+        """``described`` is the step that ``repr`` shows, None for that of ``step``, which is a bound launch, too."""
         self._described = described
         self._lease = lease
         self._step = step

@@ -22,7 +22,7 @@ from vyre.domain.validation import CHECKED
 
 _CACHED: Final = "sites"
 _KEPT: Final = (CHECKED, "order sensitive", "digest")
-"""What is known of a program and does not depend on its locations."""
+"""The names of the facts about a program, kept with it, that do not depend on its locations."""
 _DIGITS: Final = 16
 ENDED: Final = 1 << 63
 """The bit of the count of a lane that has exceeded its budget; the number of the loop is below it, or ``NOWHERE``."""
@@ -37,23 +37,21 @@ class Site(SourceLocation):
     program: str = ""
 
 
-def with_sites(program: Program, known: Program, *, loops: bool = False) -> Program:
+def with_sites(program: Program, written: Program, *, loops: bool = False) -> Program:
     """Returns the program with a ``Site`` as the location of each trap, and of each loop if ``loops`` says so.
 
-    ``known`` is the program as callers know it, which may have another workgroup.  The result is cached on the program,
-    which is returned itself if it has no such statement.  O(nodes).
+    ``written`` is the program as callers know it, which may have another workgroup.  The result is cached on the
+    program, which is returned itself if it has no such statement.  O(nodes).
     """
     key = f"{_CACHED} {loops}"
-    known_form = program._cache.get(key)
-    if isinstance(known_form, Program):
-        return known_form
-    wanted = (Trap, Loop) if loops else (Trap,)
-    numbers = {
-        id(stmt): number for number, stmt in enumerate(walk_statements(program.body)) if isinstance(stmt, wanted)
-    }
+    cached = program._cache.get(key)
+    if isinstance(cached, Program):
+        return cached
+    kinds = (Trap, Loop) if loops else (Trap,)
+    numbers = {id(stmt): number for number, stmt in enumerate(walk_statements(program.body)) if isinstance(stmt, kinds)}
     if not numbers:
         return program
-    name = known.digest.hex()[:_DIGITS]
+    name = written.digest.hex()[:_DIGITS]
 
     def change(old: Node, new: Any) -> Any:
         number = numbers.get(id(old))

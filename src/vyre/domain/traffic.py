@@ -22,12 +22,12 @@ def traffic_time(traffic: Traffic, costs: LaunchCosts) -> Measured | None:
     Between two sizes of arrays that were timed the time of touching all of them is interpolated; beyond the smallest
     and the largest it is in proportion to the bytes.
     """
-    known = [(size, time) for name, size in TRAFFIC_BYTES.items() if (time := _timed(costs, name)) is not None]
-    if not known:
+    timed_sizes = [(size, time) for name, size in TRAFFIC_BYTES.items() if (time := _timed(costs, name)) is not None]
+    if not timed_sizes:
         return None
     nbytes = max(1, traffic.held_nbytes)
-    small, large = known[0], known[-1]
-    for one, other in pairwise(known):
+    small, large = timed_sizes[0], timed_sizes[-1]
+    for one, other in pairwise(timed_sizes):
         if one[0] <= nbytes <= other[0]:
             small, large = one, other
     if not small[0] < nbytes < large[0]:

@@ -216,8 +216,8 @@ def _operator_of() -> dict[str, OperatorAt]:
 
 def _operator(document: Json, path: str) -> OperatorAt:
     operator = _operator_of().get(document) if type(document) is str else None
-    known: OperatorAt = _checked(operator is not None, document, operator, "an operator with a type", path)
-    return known
+    operator_at: OperatorAt = _checked(operator is not None, document, operator, "an operator with a type", path)
+    return operator_at
 
 
 def _checked(holds: bool, document: Json, value: Any, expected: str, path: str) -> Any:

@@ -60,12 +60,12 @@ class FactGraph:
 
         Raises ``InvalidInput`` for an id that no node has, and for anything but a column of whole numbers.
         """
-        wanted: Words = column(name, ids, np.uint32)
-        places = np.searchsorted(self.node_ids, wanted)
-        known = places < self.nodes
-        known[known] = self.node_ids[places[known]] == wanted[known]
-        if not known.all():
-            unknown = int(wanted[np.argmin(known)])
+        asked_ids: Words = column(name, ids, np.uint32)
+        places = np.searchsorted(self.node_ids, asked_ids)
+        is_node = places < self.nodes
+        is_node[is_node] = self.node_ids[places[is_node]] == asked_ids[is_node]
+        if not is_node.all():
+            unknown = int(asked_ids[np.argmin(is_node)])
             raise InvalidInput(f"{name} holds {unknown}, and no node has this id", fix="pass ids of the graph's nodes.")
         return places.astype(np.uint32)
 

@@ -43,7 +43,7 @@ class BundledCode:
 
 
 class Build(NamedTuple):
-    """What an emitter makes of a program.
+    """The code that an emitter makes of a program.
 
     ``origin`` says how the code was made, in a few words for people; ``assembler`` is the version of the tool that made
     machine code of text, None if there was none.

@@ -32,7 +32,7 @@ X: Final = np.arange(8, dtype=np.uint32)
 MADE_S: Final = 1_000_000_000
 """The time of the clock of the tests, in seconds since the epoch."""
 STEP_NS: Final = 1_000_003
-"""What passes whenever the clock of the tests is read: no duration on another clock is a multiple of it."""
+"""The time that passes with each reading of the tests' clock; no duration on another clock is a multiple of it."""
 HALVE: Final = parse_definition("define acme.halve version 1.0.0 (x: u32) -> u32 {\nresult x / 2u\n}", "a test", 0)
 SHIFT: Final = parse_definition("define acme.halve version 1.0.0 (x: u32) -> u32 {\nresult x >> 1u\n}", "a test", 0)
 HALVED: Final = (

@@ -232,7 +232,7 @@ def ptx_of(called: Program) -> str:
 
 
 def halved(path: Path) -> list[int]:
-    """What the program of a bundle makes of eight numbers."""
+    """The answer of the program of a bundle for eight numbers."""
     (loaded,) = vyre.load_bundle(path).values()
     with vyre.open("cuda-machine", cache=False) as session:
         found: list[int] = session.dispatch(loaded, {"y": np.arange(8, dtype=np.uint32)})["y"].tolist()

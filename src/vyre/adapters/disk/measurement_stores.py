@@ -1,5 +1,5 @@
-"""What was measured on devices, in directories that processes share: launch costs in ``costs-v1``, times of waves in
-``waves-v1``, with a small file for each device.
+"""Stores of measurements of devices, in directories that processes share: launch costs in ``costs-v1``, and times of
+waves in ``waves-v1``, with a small file for each device.
 
 The name of a file is ``SSSS....json``, where S is the digest of its source.  A file is replaced as a whole, so that
 readers see either the old or the new content; of two writers the later wins.

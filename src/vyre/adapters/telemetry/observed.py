@@ -440,7 +440,7 @@ class _Engine(ForwardsEngine):
     """``PersistentEngine`` whose jobs are counted, each once a call finds that it has ended: no thread looks for that.
 
     Calls about a job count it, ``submit`` the oldest that have ended, at most ``LOOKS`` of them, and ``drain``,
-    ``counters`` and ``close`` all.  What nobody asks for any more is forgotten once it is counted.
+    ``counters`` and ``close`` all.  A job that its caller has forgotten is kept until it is counted.
     """
 
     def __init__(
@@ -455,7 +455,7 @@ class _Engine(ForwardsEngine):
         """Jobs that have failed, and are told."""
         self._batches: dict[int, int] = {}
         self._dropped: dict[int, range] = {}
-        """What nobody asks for any more, and is not counted yet."""
+        """Jobs, by their first ticket, that their callers have forgotten and that are not counted yet."""
 
     def submit(self, memory: JobMemory, /) -> int | None:
         """Implements ``PersistentEngine.submit``."""

@@ -28,18 +28,18 @@ def calibrate(
 ) -> int:
     """Measure what launches, graphs and copies cost on this device, and store it for planning."""
     with open_session(backend, cache=store) as session, report.progress(f"measuring launch costs on {session.backend}"):
-        known = session.calibrate(rounds=rounds)
+        calibrated = session.calibrate(rounds=rounds)
     if out is not None:
-        write_files({out: (to_text(known.costs) + "\n").encode()})
+        write_files({out: (to_text(calibrated.costs) + "\n").encode()})
     if as_json:
-        report.put_json(_document(known))
+        report.put_json(_document(calibrated))
         return Exit.OK
-    _print(known.costs)
-    for verdict in known.corrected:
+    _print(calibrated.costs)
+    for verdict in calibrated.corrected:
         put(f"changed: {verdict.why}")
-    if known.provenance is Provenance.EMULATED:
+    if calibrated.provenance is Provenance.EMULATED:
         put("nothing was measured: these are times of an emulator, which say nothing about a GPU")
-    put(known.why)
+    put(calibrated.why)
     if out is not None:
         put(f"wrote {one_line(str(out))}")
     return Exit.OK

@@ -194,9 +194,9 @@ def _chosen(names: list[str]) -> _Chosen:
         ):
             chosen.operations.append(operation)
             chosen.stated.extend(snapshot.laws_of(operation.id))
-    known = [law.name for law in (*chosen.laws, *chosen.subgroups)] + [each.id for each in chosen.operations]
+    chosen_names = [law.name for law in (*chosen.laws, *chosen.subgroups)] + [each.id for each in chosen.operations]
     for name in names:
-        if not any(each == name or each.startswith(f"{name}.") for each in known):
+        if not any(each == name or each.startswith(f"{name}.") for each in chosen_names):
             raise InvalidConfig(
                 f"there is no law, operation or dialect `{name}` to verify",
                 fix="see docs/laws.md for laws of the language, and `vyre dialects list` for operations.",

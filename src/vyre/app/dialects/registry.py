@@ -1,4 +1,4 @@
-"""``DialectRegistry``: the dialects of a process, as snapshots that are replaced whole."""
+"""The registry of the dialects of a process (``DialectRegistry``), as snapshots that are replaced whole."""
 
 from __future__ import annotations
 

@@ -79,8 +79,8 @@ def known_costs(wanted: CostsWanted, costs_of: CostsOf) -> Known:
 
 def _filled(costs: KnownCosts) -> Known:
     """Replaces unknown costs by assumed ones, so that every mode gets a price, though an assumed one."""
-    known = costs.costs.known()
-    missing: dict[str, Any] = {name: cost for name, cost in ASSUMED.known().items() if name not in known}
+    measured = costs.costs.known()
+    missing: dict[str, Any] = {name: cost for name, cost in ASSUMED.known().items() if name not in measured}
     if not missing:
         return Known(costs.costs, costs.why)
     return Known(

@@ -140,8 +140,8 @@ def session_view(session: SessionReports) -> Html:
 @view_of.register(TuningReport)
 def tuning_view(report: TuningReport) -> Html:
     """Returns the candidates with their times, and the winner."""
-    known = [median for median in report.medians if median]
-    largest = max([1.0, *known])
+    medians = [median for median in report.medians if median]
+    largest = max([1.0, *medians])
     rows = []
     for number, (candidate, median, samples) in enumerate(
         zip(report.candidates, report.medians, report.samples, strict=True)

@@ -210,8 +210,8 @@ def _accesses(work: BoundWork, numbers: _Numbers) -> tuple[Access, ...]:
             mode = AccessMode.WRITE if binding.input_index is None else AccessMode.READ_WRITE
         number, start = numbers.of(resource.root), resource.offset
         stop = min(start + nbytes, U64_MAX)
-        known = accesses.get((number, start))
-        if known is None or known.intervals[0][1] < stop:  # bound twice: both only read
+        earlier = accesses.get((number, start))
+        if earlier is None or earlier.intervals[0][1] < stop:  # bound twice: both only read
             accesses[number, start] = Access(number, mode, ((start, stop),))
     return tuple(accesses.values())
 
@@ -280,11 +280,11 @@ def _first_uses(works: Iterable[BoundWork]) -> dict[int, _FirstUse]:
     uses: dict[int, _FirstUse] = {}
     for work in works:
         for buffer, nbytes, overwrites in _uses(work):
-            known = uses.get(id(buffer))
-            if known is None:
+            earlier = uses.get(id(buffer))
+            if earlier is None:
                 uses[id(buffer)] = _FirstUse(buffer, nbytes if overwrites else 0, nbytes)
             else:
-                uses[id(buffer)] = known._replace(needed=max(known.needed, nbytes))
+                uses[id(buffer)] = earlier._replace(needed=max(earlier.needed, nbytes))
     return uses
 
 

@@ -87,8 +87,8 @@ def _accesses(step: ResidentStep, numbers: dict[int, int]) -> tuple[Access, ...]
     for binding, resource in zip(plan_bindings(step.program).bindings, step.resources, strict=True):
         if isinstance(resource, ResidentBuffer) and resource.nbytes:
             number, start = numbers.setdefault(id(resource.root), len(numbers)), resource.offset
-            known = accesses.get((number, start))
-            if known is None or known.mode is AccessMode.READ:
+            earlier = accesses.get((number, start))
+            if earlier is None or earlier.mode is AccessMode.READ:
                 accesses[number, start] = Access(number, _mode(binding), ((start, start + resource.nbytes),))
     return tuple(accesses.values())
 

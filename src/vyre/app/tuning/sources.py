@@ -75,8 +75,8 @@ def reference_of(catalog: BackendCatalog, telemetry: Telemetry) -> Backend:
     """Returns the reference backend of ``catalog``, or else the installed one; raises ``UnsupportedFeature`` without
     any.
     """
-    for known in (catalog, installed()):
-        for registration in known.by_precedence():
+    for backends in (catalog, installed()):
+        for registration in backends.by_precedence():
             if registration.role is BackendRole.REFERENCE:
-                return BackendSelector(known, telemetry).select(registration.id).backend
+                return BackendSelector(backends, telemetry).select(registration.id).backend
     raise UnsupportedFeature(feature="tuning without a reference to check bytes against", backend="reference")

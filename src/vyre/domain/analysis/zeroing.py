@@ -195,8 +195,8 @@ class _PrivateWalk:
         count, index = self._counts[load.buffer], self._flow.indices.get(id(load))
         low, high = (0, count - 1) if index is None else (index.low, min(index.high, count - 1))
         if low <= high:
-            wanted = ((1 << high + 1 - low) - 1) << low + self._first[load.buffer]
-            if wanted & stored != wanted:
+            bits = ((1 << high + 1 - low) - 1) << low + self._first[load.buffer]
+            if bits & stored != bits:
                 self.exposed.add(load.buffer)
 
 

@@ -138,15 +138,15 @@ def _unliteral(part: Any) -> Any:
 def _element(direction: str, annotated: Any) -> ScalarType | TypeVar:
     if isinstance(annotated, ScalarType | TypeVar):
         return annotated
-    known = element_type(annotated)
-    if known is None:
+    element = element_type(annotated)
+    if element is None:
         name = _NAMES[direction]
         raise KernelSourceError(
             f"{name}[{shown(annotated)}] holds no type of vyre",
             fix=f"write {name}[f32], {name}[u8] or the like.",
             loc=outside(),
         )
-    return known
+    return element
 
 
 if TYPE_CHECKING:

@@ -169,13 +169,13 @@ def _operation(k: Lowering, named: str | Definition, arguments: Sequence[Operand
         definition = k.definitions.named(named) if isinstance(named, str) else k.definitions.add(named)
     except BuildError as error:
         k.fail(node, error.message, error.fix)
-    wanted = definition.parameters
-    if len(arguments) != len(wanted):
-        takes = ", ".join(f"{each.name}: {each.dtype.text}" for each in wanted)
-        k.fail(node, f"`{definition.id}` takes {counted(len(wanted))}, got {len(arguments)}", f"pass ({takes}).")
+    parameters = definition.parameters
+    if len(arguments) != len(parameters):
+        takes = ", ".join(f"{each.name}: {each.dtype.text}" for each in parameters)
+        k.fail(node, f"`{definition.id}` takes {counted(len(parameters))}, got {len(arguments)}", f"pass ({takes}).")
     values = [
         typed(k, value, each.dtype, f"argument `{each.name}` of {definition.id}", node)
-        for each, value in zip(wanted, arguments, strict=True)
+        for each, value in zip(parameters, arguments, strict=True)
     ]
     place = k.loc(node)
     warn_of_deprecated(definition, place)

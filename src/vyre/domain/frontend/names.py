@@ -218,11 +218,11 @@ class _Mentions:
 
     def _note(self, name: str, use: Use, node: ast.AST) -> None:
         mention = Mention(use, self._place, node)
-        known = self.mentions.get(name)
-        if known is None:
+        mentions = self.mentions.get(name)
+        if mentions is None:
             self.mentions[name] = [mention]
         else:
-            known.append(mention)
+            mentions.append(mention)
 
     def _skip(self, node: ast.AST) -> None:
         """Passes over a constant, and over a function or a class, whose names are its own."""

@@ -88,8 +88,8 @@ class Places:
 
     def excerpt(self, place: SourceLocation | None) -> str:
         """Returns the line of a location with the node underlined; nothing for an unknown one."""
-        known = self._nodes.get(id(place))
-        return "" if known is None else known[1].excerpt(known[2])
+        underlined_node = self._nodes.get(id(place))
+        return "" if underlined_node is None else underlined_node[1].excerpt(underlined_node[2])
 
 
 def _underlined(text: str, first: int, start: int, end: int) -> str:
@@ -132,12 +132,12 @@ def source_of(function: FunctionType) -> Source:
         raise KernelSourceError(
             f"the coroutine `{code.co_name}` cannot become a kernel", fix="write `def` without `async`.", loc=here
         )
-    known = kept_lines(code.co_filename, function.__globals__)
+    lines = kept_lines(code.co_filename, function.__globals__)
     try:
-        tree = _definition(code, known) if known else None
+        tree = _definition(code, lines) if lines else None
     except (RecursionError, MemoryError):
         raise nested_too_deep(code) from None
-    if not known or (tree is None and code.co_filename == _UNNAMED):
+    if not lines or (tree is None and code.co_filename == _UNNAMED):
         raise KernelSourceError(
             f"Python keeps no source of `{code.co_name}`, from which its kernel is made",
             fix="write the function in a file, in a notebook, or in the interactive interpreter of CPython 3.13 or "
@@ -150,7 +150,7 @@ def source_of(function: FunctionType) -> Source:
             fix="run the program, or the cell, again.",
             loc=here,
         )
-    return Source(code, _lines_of(tree, code.co_firstlineno, known), tree)
+    return Source(code, _lines_of(tree, code.co_firstlineno, lines), tree)
 
 
 @in_default_mode

@@ -68,12 +68,12 @@ def element(dtype: object, buffer: str, *, is_value: bool = False) -> ScalarType
     """Returns the type of the elements of a buffer, or of the one value of a parameter."""
     if isinstance(dtype, ScalarType):
         return dtype
-    known = value_type(dtype) if is_value else element_type(dtype)
-    if known is None:
+    element_dtype = value_type(dtype) if is_value else element_type(dtype)
+    if element_dtype is None:
         meant = type_hint(dtype)
         fix = f"use vyre.{meant}" if meant else "use a scalar type such as vyre.f32 or vyre.u8"
         fail(f"`{buffer}` has the element type {shown(dtype)}", f"{type_fix(dtype) or fix}.")
-    return known
+    return element_dtype
 
 
 def count(value: object, buffer: str, *, needed: bool) -> int:

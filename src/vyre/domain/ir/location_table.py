@@ -58,18 +58,20 @@ def with_table(program: Program, table: LocationTable) -> Program:
     """
     if any(len(row) < 4 for row in table.places) or any(len(row) != 2 for row in table.nodes):
         raise ValueError("a row of the table of locations is too short or too long")
-    known: list[SourceLocation] = []
+    locations: list[SourceLocation] = []
     for file, line, column, text, *others in table.places:
         if (
-            not all(other < len(known) and not known[other].others for other in others)
+            not all(other < len(locations) and not locations[other].others for other in others)
             or not text <= len(table.strings) > file
         ):
             raise ValueError("a location refers to what does not stand before it")
         shown = table.strings[text - 1] if text else None
-        known.append(
-            SourceLocation(table.strings[file], line, column or None, shown, tuple(known[other] for other in others))
+        locations.append(
+            SourceLocation(
+                table.strings[file], line, column or None, shown, tuple(locations[other] for other in others)
+            )
         )
-    by_node = {index: known[place] for index, place in table.nodes if place < len(known)}
+    by_node = {index: locations[place] for index, place in table.nodes if place < len(locations)}
     numbers = iter(range(_MOST_NUMBER))
 
     def taken() -> SourceLocation | None:

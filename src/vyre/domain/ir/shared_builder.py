@@ -1,4 +1,4 @@
-"""``SharedBuilder``: what the builder for people and the builder for compilers have in common.
+"""The part that the builder for people and the builder for compilers have in common.
 
 They differ in what an operand is (an expression with Python's operators, or a node) and in what names a buffer (a
 handle, or its name), and in how bodies are opened.  Everything else is the same call with the same names here.
@@ -24,11 +24,11 @@ from vyre.domain.printable import shown
 from vyre.domain.source_location import SourceLocation
 
 OperandT = TypeVar("OperandT", contravariant=True)
-"""What a statement takes where it evaluates something."""
+"""The type of the operands of statements."""
 ArrayT = TypeVar("ArrayT", contravariant=True)
-"""What a statement takes where it names a buffer."""
+"""The type by which a statement names a buffer."""
 HandleT = TypeVar("HandleT", covariant=True)
-"""What the declaration of a buffer returns."""
+"""The type that the declaration of a buffer returns."""
 
 
 class SharedBuilder(Generic[OperandT, ArrayT, HandleT]):

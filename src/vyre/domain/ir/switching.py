@@ -47,10 +47,10 @@ class SwitchArms(ForeignSwitchUse):
         self._check_open("s.case")
         if not labels:
             fail("s.case() has no label", "give it the values that it is for: s.case(1, 2).")
-        known = tuple(self._label(label, place) for label in labels)
+        values = tuple(self._label(label, place) for label in labels)
 
         def finish(body: Body) -> None:
-            self._arms.append(Arm(known, body, loc=place))
+            self._arms.append(Arm(values, body, loc=place))
 
         return self._arm("s.case", finish)
 

@@ -511,13 +511,13 @@ def _untypable(op: BinaryOp, a: Value, b: Value) -> NoReturn:
 
 def type_argument(dtype: object, operation: str) -> ScalarType:
     """Returns the type that ``operation(type, x)`` is given first: one of vyre, or one of NumPy."""
-    known = dtype if isinstance(dtype, ScalarType) else value_type(dtype)
-    if known is None:
+    scalar_type = dtype if isinstance(dtype, ScalarType) else value_type(dtype)
+    if scalar_type is None:
         meant = type_hint(dtype)
         fix = type_fix(dtype) or (f"use vyre.{meant}" if meant else f"write {operation}(type, x)")
         what = described(dtype) if isinstance(dtype, Value) else shown(dtype)
         fail(f"{operation} takes a type first, and {what} is none", f"{fix}.")
-    return known
+    return scalar_type
 
 
 def types_of(*values: Value) -> str:

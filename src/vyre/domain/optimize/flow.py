@@ -1,5 +1,6 @@
-"""``FlowRewriter``: a walk that knows when each local and each buffer last changed on the way to a statement; and what
-the value of an expression depends on, found once for each node, operands first.
+"""A walk that knows when each local and each buffer last changed on the way to a statement (``FlowRewriter``).
+
+The locals and buffers on which the value of an expression depends are found once for each node, operands first.
 
 A fact that was found at one statement holds at a later one if nothing on which it depends has changed on any path
 between them.  Times are numbers of changes.  A body of a branch starts from the times before the branch, and what any
@@ -194,9 +195,9 @@ class DependenceFacts:
 
     def of(self, expr: Expr) -> Dependences:
         """Returns the facts of an expression; its operands must have been asked for before."""
-        known = self._known.get(id(expr))
-        if known is not None:
-            return known[1]
+        entry = self._known.get(id(expr))
+        if entry is not None:
+            return entry[1]
         kind = type(expr)
         if kind in LEAVES:
             if kind is not Var or expr.name not in self.assigned:  # type: ignore[union-attr]

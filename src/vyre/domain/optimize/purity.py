@@ -24,11 +24,11 @@ def containing(program: Program, kinds: frozenset[type[Node]]) -> frozenset[int]
     """
     if kinds.isdisjoint(node_facts(program).types):
         return frozenset()
-    known: dict[int, bool] = {}
+    contains_any: dict[int, bool] = {}
     for stmt in walk_statements(program.body):
         for root in operands(stmt):
-            _search(root, kinds, known)
-    return frozenset(key for key, contains in known.items() if contains)
+            _search(root, kinds, contains_any)
+    return frozenset(key for key, contains in contains_any.items() if contains)
 
 
 def _search(root: Expr, kinds: frozenset[type[Node]], contains: dict[int, bool]) -> None:
@@ -64,10 +64,10 @@ def has_room(program: Program) -> bool:
 
     Shared expressions count at every use, as in the limit of the language.  Linear in distinct nodes.
     """
-    known: dict[int, tuple[int, int]] = {}
+    sizes: dict[int, tuple[int, int]] = {}
     size = 0
     for stmt in ir.walk_statements(program.body):
-        size += ir.own_size(stmt) + sum([measure(root, known, MAX_PROGRAM_NODES + 1)[1] for root in ir.operands(stmt)])
+        size += ir.own_size(stmt) + sum([measure(root, sizes, MAX_PROGRAM_NODES + 1)[1] for root in ir.operands(stmt)])
     return 2 * size <= MAX_PROGRAM_NODES
 
 

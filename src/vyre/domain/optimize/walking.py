@@ -1,5 +1,6 @@
-"""``Rewriter``: one walk over a program in the order in which it runs, which writes its statements anew; and
-``with_unique_locals``, the walk that all others need.
+"""The walk over a program in the order in which it runs, which writes its statements anew (``Rewriter``).
+
+All other walks begin with a program in which no two locals have one name (``with_unique_locals``).
 """
 
 from __future__ import annotations

@@ -21,12 +21,12 @@ def order_sensitive(program: Program) -> bool:
     """Returns whether results may depend on the order in which lanes reach atomics; validates the program if nothing
     is known of it.
     """
-    known = program._cache.get(_ORDER)
-    if known is None:
+    is_sensitive = program._cache.get(_ORDER)
+    if is_sensitive is None:
         from vyre.domain.validation.validator import check_rules
 
-        known = program._cache[_ORDER] = check_rules(program).order_sensitive
-    return known is True
+        is_sensitive = program._cache[_ORDER] = check_rules(program).order_sensitive
+    return is_sensitive is True
 
 
 def remember_order(program: Program, *, sensitive: bool) -> None:

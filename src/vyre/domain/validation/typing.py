@@ -247,16 +247,16 @@ class ExpressionTyper:
             (slot, operand, self.type_of(operand))
             for slot, operand in zip("abc", (expr.a, expr.b, expr.c), strict=True)
         ]
-        wanted = next((dtype for _, _, dtype in slots if dtype in FLOATS), None)
+        float_type = next((dtype for _, _, dtype in slots if dtype in FLOATS), None)
         legal = True
         for slot, operand, dtype in slots:
             if dtype is None:
                 legal = False
-            elif dtype not in FLOATS or dtype is not wanted:
-                kind = "a float" if wanted is None else wanted.text
+            elif dtype not in FLOATS or dtype is not float_type:
+                kind = "a float" if float_type is None else float_type.text
                 self.error("V028", f"operand {slot} of `fma` is {dtype.text}, not {kind}", operand)
                 legal = False
-        return wanted if legal else None
+        return float_type if legal else None
 
     def _atomic(self, expr: ir.Atomic) -> ScalarType | None:
         self.atomics.append(expr)

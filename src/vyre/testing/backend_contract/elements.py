@@ -285,8 +285,8 @@ def of_loads(bench: Bench, row: tuple[ScalarType, ScalarType]) -> None:
     body {{ y[gid.x] = x[at[gid.x]] }}
     """
     values, indices = (11, 12, 13, 14, 15), _indices(dtype)
-    wanted = stored(element, tuple(_at(values, index) for index in indices))
-    equal(bench.run(kernel, stored(dtype, indices), stored(element, values)), (wanted,))
+    expected = stored(element, tuple(_at(values, index) for index in indices))
+    equal(bench.run(kernel, stored(dtype, indices), stored(element, values)), (expected,))
 
 
 @INDICES.table({f"{t.text}_of_{e.text}": (t, e) for t in _TYPES.values() for e in _ELEMENTS})
@@ -301,9 +301,9 @@ def of_stores(bench: Bench, row: tuple[ScalarType, ScalarType]) -> None:
     body {{ if gid.x < len(at) {{ y[at[gid.x]] = cast<{widened}>(gid.x + 7u) }} }}
     """
     indices = _indices(dtype)
-    wanted = tuple(indices.index(k) + 7 for k in range(_COUNT))
+    expected = tuple(indices.index(k) + 7 for k in range(_COUNT))
     outputs = bench.run(kernel, stored(dtype, indices), grid=(-(-len(indices) // 64), 1, 1))
-    equal(outputs, (stored(element, wanted),))
+    equal(outputs, (stored(element, expected),))
 
 
 @INDICES.table(_TYPES)
@@ -338,8 +338,8 @@ def of_workgroup_memory(bench: Bench, dtype: ScalarType) -> None:
     """
     indices = _indices(dtype)[:64]
     indices += tuple(-7 if dtype.is_signed else 9 for _ in range(64 - len(indices)))
-    wanted = words(*(indices.index(index) + 1 if 0 <= index < _COUNT else 0 for index in indices))
-    equal(bench.run(kernel, stored(dtype, indices)), (wanted,))
+    expected = words(*(indices.index(index) + 1 if 0 <= index < _COUNT else 0 for index in indices))
+    equal(bench.run(kernel, stored(dtype, indices)), (expected,))
 
 
 @INDICES.table(_TYPES)
@@ -384,12 +384,12 @@ def that_follow_the_lane(bench: Bench, stride: tuple[str, Callable[[int], int]])
     """
     values = tuple((0x4000 + k) << 48 for k in range(_COUNT))
     indices = list(map(index_of_lane, range(lanes)))
-    wanted = [0] * _COUNT
+    expected = [0] * _COUNT
     for lane, index_of in enumerate(indices):
         if 0 <= index_of < _COUNT:
-            wanted[index_of] = lane + 1
+            expected[index_of] = lane + 1
     outputs = bench.run(kernel, stored(f64, values), grid=(1, 1, 1))
-    equal(outputs, (stored(f64, tuple(_at(values, k) for k in indices)), words(*wanted)))
+    equal(outputs, (stored(f64, tuple(_at(values, k) for k in indices)), words(*expected)))
 
 
 _LANES: Final = 8

@@ -369,18 +369,18 @@ class _Loader:
 
     def link(self) -> LinkedImage | None:
         code, constants, data, relocations = self.lay_out()
-        wanted = [(place + _STUB_BYTES - _SLOT_BYTES, number, 0) for number, place in self.stubs.items()]
-        wanted += [(place, number, 0) for number, place in self.slots.items()]
+        references = [(place + _STUB_BYTES - _SLOT_BYTES, number, 0) for number, place in self.stubs.items()]
+        references += [(place, number, 0) for number, place in self.slots.items()]
         for owner, offset, kind, number, addend in relocations:
             if kind == _ABSOLUTE_64:
-                wanted.append((self.placed[owner] + offset, number, addend))
+                references.append((self.placed[owner] + offset, number, addend))
             elif kind not in DISTANCES_X86_64 or not self._moves_along(kind, number):
                 return None
-        if any(self.symbols[number].section == _ABSOLUTE for _, number, _ in wanted):
+        if any(self.symbols[number].section == _ABSOLUTE for _, number, _ in references):
             return None
         self.resolve = lambda name: 0  # an address that depends on the process becomes a word
         contents = self._contents(0, data, relocations)
-        words = tuple(self._word(*each) for each in wanted)
+        words = tuple(self._word(*each) for each in references)
         return LinkedImage(code, constants, contents, words, self._exported(0))
 
     def _moves_along(self, kind: int, number: int) -> bool:

@@ -185,9 +185,9 @@ class CpuPipeline:
 
     def shape(self, input_nbytes: tuple[int, ...]) -> Shape:
         """Returns the shape for inputs of these lengths.  Raises as ``launch_of`` does."""
-        known = self._shapes.get(input_nbytes)
-        if known is not None:
-            return known
+        cached = self._shapes.get(input_nbytes)
+        if cached is not None:
+            return cached
         launch = self.launch(input_nbytes)
         module = self.module_for(launch)
         choice = self._place(module, launch, None, self._kernels.maker.decisions)

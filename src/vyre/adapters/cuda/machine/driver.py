@@ -423,9 +423,9 @@ class MachineDriver(Unique, CudaDriver):
     @seam_call("cuLibraryGetKernel")
     def library_kernel(self, library: int, name: str) -> int:
         loaded = self._handles.library(library)
-        known = loaded.kernels.get(name)
-        if known is not None:
-            return known
+        kernel = loaded.kernels.get(name)
+        if kernel is not None:
+            return kernel
         handle = self._handles.new()
         self._handles.kernels[handle] = libraries.kernel_of(handle, loaded, name, self._device.preset)
         loaded.kernels[name] = handle

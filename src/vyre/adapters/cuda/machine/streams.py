@@ -224,8 +224,8 @@ class Scheduler:
         completion, host = operation.completion, self.host_clock
         count = stream.clock.get(stream.handle, 0)
         # A clock that counts an operation comes after all that this operation comes after.
-        known = () if host.get(stream.handle, 0) >= count else (stream.clock,)
-        clock = join(host, *known, *(before.clock for before in operation.after))
+        unseen = () if host.get(stream.handle, 0) >= count else (stream.clock,)
+        clock = join(host, *unseen, *(before.clock for before in operation.after))
         clock[stream.handle] = count + 1
         stream.clock, stream.last = clock, completion
         for each in (completion, *operation.records):

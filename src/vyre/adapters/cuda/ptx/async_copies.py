@@ -64,12 +64,12 @@ def wait(k: Kernel, stmt: AsyncWait) -> None:
 
 
 def _tag(k: Kernel, tag: str) -> Tag:
-    known = k.copies.get(tag)
-    if known is None:
+    copies_of_tag = k.copies.get(tag)
+    if copies_of_tag is None:
         starts = k.copy_spans.by_tag[tag]
         copies = {id(stmt): (number, _plan(k, stmt)) for number, stmt in enumerate(starts)}
-        known = k.copies[tag] = Tag(k.w.register("r"), copies)
-    return known
+        copies_of_tag = k.copies[tag] = Tag(k.w.register("r"), copies)
+    return copies_of_tag
 
 
 def _copy(k: Kernel, copy: Copy, *, to_local: bool = False) -> None:

@@ -478,6 +478,6 @@ class SlotPool(DeviceMember):
     def _forget_slot(self, slot: _Held) -> bool:
         """Returns whether the pool knew it."""
         with self._lock:
-            known = self._slots.pop(slot, None) is not None
-            self._bytes -= slot.nbytes if known else 0
-        return known
+            was_kept = self._slots.pop(slot, None) is not None
+            self._bytes -= slot.nbytes if was_kept else 0
+        return was_kept

@@ -1,4 +1,4 @@
-"""``Law``: an equation between two expressions, written once for all types on which it holds; and tables of laws."""
+"""Laws: equations between two expressions, which hold for all types that they name, and tables of them."""
 
 from __future__ import annotations
 

@@ -212,9 +212,9 @@ class EGraph:
         The head of an operator must be ``interned``.
         """
         key = (head, operands)
-        known = self._exact.get(key)
-        if known is not None:
-            return known
+        equal_term = self._exact.get(key)
+        if equal_term is not None:
+            return equal_term
         term = self._exact[key] = len(self.heads)
         self.heads.append(head)
         self.operands.append(operands)

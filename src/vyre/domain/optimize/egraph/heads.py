@@ -1,4 +1,4 @@
-"""``Head``: what a node of an expression does, without its operands; the types and constants of nodes, and their costs.
+"""Nodes of expressions without their operands (``Head``), the types and constants of nodes, and their costs.
 
 Costs, by which terms are extracted, are in 1/1024 of a cycle of a lane, where a cycle is the time of a simple operation
 on 32 bits.  Those of operators are measured in the code of ``cpu`` and rounded to whole cycles

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
@@ -52,6 +52,12 @@ class Converted(np.ndarray[Any, np.dtype[Any]]):
 def is_value(view: memoryview) -> bool:
     """Returns whether the bytes of an input never change: data that were converted, and ``bytes``."""
     return isinstance(view.obj, bytes | Converted)
+
+
+def reading(names: Iterable[str]) -> str:
+    """Returns the part of the ``repr`` of a prepared launch that names the arrays of the host which each run reads."""
+    listed = ", ".join(dict.fromkeys(names))
+    return f", reads {listed} of the host in each run" if listed else ""
 
 
 class Signature(Protocol):

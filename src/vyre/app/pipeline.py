@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from vyre.app.foreign_arrays import ForeignArray, Numbers
 from vyre.app.gated import GatedPipeline
-from vyre.app.host_arrays import HostInputs, HostOutputs, Shapes, is_value
+from vyre.app.host_arrays import HostInputs, HostOutputs, Shapes, is_value, reading
 from vyre.app.launches import Launches
 from vyre.app.lease import BackendLease
 from vyre.app.output_shapes import OutputShapes
@@ -452,6 +452,6 @@ class BoundLaunch(Unique):
         return self.pipeline.run(self._views, out, outputs, self._shapes)
 
     def __repr__(self) -> str:
-        names = [name for name, v in zip(self.pipeline._inputs.names, self._views, strict=True) if not is_value(v)]
-        reads = f", reads {', '.join(names)} of the host in each run" if names else ""
+        inputs = zip(self.pipeline._inputs.names, self._views, strict=True)
+        reads = reading(name for name, view in inputs if not is_value(view))
         return f"<BoundLaunch {self.pipeline.program.name or 'unnamed'} on {self.pipeline.backend}{reads}>"

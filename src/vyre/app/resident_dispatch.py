@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, cast
 import numpy as np
 
 from vyre.app.asynchrony.order import Accesses, accesses_to
-from vyre.app.host_arrays import ArrayStorage, HostInputs, HostOutputs, Shapes, foreign_resident, is_value
+from vyre.app.host_arrays import ArrayStorage, HostInputs, HostOutputs, Shapes, foreign_resident, is_value, reading
 from vyre.app.host_memory import host_dtype, host_memory
 from vyre.app.launches import Launches
 from vyre.app.lease import BackendLease
@@ -264,18 +264,17 @@ def bind_resident(
 
 def reads_host(step: ResidentStep) -> bool:
     """Returns whether the step reads memory of the host that can change."""
-    return bool(host_arrays_of([step]))
+    return any(isinstance(each, memoryview) and not is_value(each) for each in step.resources)
 
 
 def host_arrays_of(steps: Iterable[ResidentStep]) -> str:
-    """Returns what the ``repr`` of something prepared says of the arrays of the host that each run reads."""
-    names = dict.fromkeys(
+    """Returns the part of the ``repr`` of steps that names the arrays of the host which each run reads."""
+    return reading(
         buffer.name
         for step in steps
         for buffer, each in zip(step.program.abi_buffers, step.resources, strict=True)
         if isinstance(each, memoryview) and not is_value(each)
     )
-    return f", reads {', '.join(names)} of the host in each run" if names else ""
 
 
 def repeated_step(backend: Backend, step: ResidentStep) -> BoundResidentStep:

@@ -53,8 +53,11 @@ NAMESPACES: Final = (
     "ports/__init__.py",
     "policies/__init__.py",
     "__init__.py",
+    "exporting.py",
 )
-"""Packages on the way: they hold nothing that generates code, which a test below sees."""
+"""Packages on the way, and what finds the names that they export: they hold nothing that generates code, which a test
+below sees of those that are empty.
+"""
 
 
 # ---------------------------------------------------------------- which files count
@@ -115,7 +118,7 @@ def test_every_part_is_needed() -> None:
 
 
 def test_packages_on_the_way_hold_no_code() -> None:
-    for name in NAMESPACES[:-3]:  # the last three import by name what others define
+    for name in NAMESPACES[:-4]:  # the last four import by name what others define
         body = ast.parse((PACKAGE / name).read_text("utf-8")).body
         assert all(isinstance(node, ast.Expr) for node in body), name
 

@@ -117,6 +117,13 @@ def test_until_a_refusal_ends_every_sample_is_refused_and_then_none_is_for_what_
     assert admit_sample(after, limits) == ShadowVerdict(ShadowAction.RUN, 0, 0)
 
 
+@pytest.mark.parametrize("budget", [5e-324, 1e-300, 1e-12])
+def test_the_smallest_budget_refuses_for_a_time_that_a_number_of_64_bits_holds(budget: float) -> None:
+    refusal = admit_sample(load(owed_ns=10**9), ShadowLimits(budget=budget))
+    assert refusal.action is ShadowAction.OVER_BUDGET
+    assert refusal.refused_ns == min(math.floor(10**9 / budget) if budget > 1e-200 else 2**63, 2**63)
+
+
 def test_only_a_refusal_for_what_is_owed_says_for_how_long_it_holds() -> None:
     assert admit_sample(load(owed_ns=1_000)).refused_ns == 50_000
     for other in (load(), load(waiting=1, expected_ns=1), load(waiting=8), load(nbytes=2**40)):

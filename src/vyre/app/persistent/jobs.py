@@ -16,7 +16,7 @@ from vyre.app.output_shapes import FixedShapes, OutputShapes
 from vyre.app.persistent.input_code import writer_of
 from vyre.app.persistent.notices import Callbacks, LoopNotices, in_order_of_end
 from vyre.app.persistent.queues import JobQueue
-from vyre.app.persistent.tickets import Deadline, JobBatch, Part, ShapedTicket, Ticket
+from vyre.app.persistent.tickets import NOT_SUBMITTED, Deadline, JobBatch, Part, ShapedTicket, Ticket
 from vyre.app.resident_dispatch import has_resident
 from vyre.app.result import Result
 from vyre.domain.arguments import expect, items_of, path_of, whole
@@ -129,16 +129,17 @@ class PersistentJobs(Unique):
                     queue.engine.give_back(unfit)
                     queue, memory = self._written(inputs)
             engine = queue.engine
+            shapes = self._shapes.of(inputs)
+            if shapes is None:
+                ticket = Ticket(self, engine, NOT_SUBMITTED, memory)
+            else:
+                ticket = ShapedTicket(self, engine, NOT_SUBMITTED, memory, shapes)
             number = engine.submit(memory)
             if number is None:
                 unused, memory = memory, None
                 engine.give_back(unused)
                 return None
-            shapes = self._shapes.of(inputs)
-            if shapes is None:
-                ticket = Ticket(self, engine, number, memory)
-            else:
-                ticket = ShapedTicket(self, engine, number, memory, shapes)
+            memory, ticket.number = None, number  # from now on the memory is the ticket's, and nobody else's
             queue.add(ticket)
             return ticket
         except BaseException as error:  # an interrupt among them

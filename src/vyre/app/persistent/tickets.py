@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from vyre.domain.dispatch import DispatchTiming
 
 MOST_SECONDS: Final = 1_000_000_000
+NOT_SUBMITTED: Final = -1
+"""The number of a ticket whose job the engine does not have yet: it owns nothing that it could give back."""
 
 
 class SubmittedJobs(Protocol):
@@ -52,7 +54,7 @@ class Ticket(Unique):
     def __init__(self, jobs: SubmittedJobs, engine: PersistentEngine, number: int, memory: JobMemory | None) -> None:
         self.jobs: Final = jobs
         self.engine: Final = engine
-        self.number: Final = number
+        self.number = number
         self.memory = memory
         """The memory of the job; None once the outcome is there, or for a job of a batch."""
         self._outcome: Result | VyreError | None = None
@@ -116,7 +118,7 @@ class Ticket(Unique):
         return f"<{type(self).__name__} {self.number} of {self.jobs!r}, {'done' if self.done() else 'under way'}>"
 
     def __del__(self) -> None:
-        if getattr(self, "_outcome", self) is None:  # it was made, and not collected
+        if getattr(self, "_outcome", self) is None and self.number != NOT_SUBMITTED:  # it was not collected
             self._forget()
 
     def _forget(self) -> None:

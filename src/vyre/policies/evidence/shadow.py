@@ -109,6 +109,8 @@ class ShadowLimits:
 
 
 DEFAULT_LIMITS: Final = ShadowLimits()
+_LONGEST_NS: Final = 2.0**63
+"""The longest time, 292 years, for which samples are refused, however small the budget is."""
 
 
 @verdict
@@ -134,9 +136,8 @@ def admit_sample(load: ShadowLoad, limits: ShadowLimits = DEFAULT_LIMITS) -> Sha
         paid = math.floor(load.since_ns * limits.budget)
         owed = max(0, load.owed_ns - paid + min(load.dispatches * limits.dispatch_ns, 3 * paid // 4))
         if owed > 0:
-            return ShadowVerdict(
-                ShadowAction.OVER_BUDGET, owed, math.floor(owed / limits.budget), _owed(owed, limits.budget)
-            )
+            refused_ns = math.floor(min(owed / limits.budget, _LONGEST_NS))
+            return ShadowVerdict(ShadowAction.OVER_BUDGET, owed, refused_ns, _owed(owed, limits.budget))
     if load.nbytes > limits.most_bytes:
         why = Reason("{} bytes would be copied, and at most {} may be", (load.nbytes, limits.most_bytes))
         return ShadowVerdict(ShadowAction.TOO_LARGE, owed, 0, why)

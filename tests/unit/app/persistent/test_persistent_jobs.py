@@ -245,31 +245,41 @@ def test_an_interrupt_anywhere_mixes_up_no_jobs() -> None:
         assert interrupted_everywhere((jobs_module, tickets, queues, persistent), run, works) > 60
 
 
+@pytest.mark.parametrize(
+    "moment", ["before the job", "while a ticket is made", "after the job", "once it has a number"]
+)
 @pytest.mark.parametrize("backend", ["cpu", "cuda-machine"])
-def test_a_job_whose_ticket_was_never_returned_is_forgotten(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with opened(backend) as session, session.persistent(SQUARE, capacity=4, backpressure=True) as jobs:
+def test_no_memory_is_that_of_two_jobs_after_an_interrupt(
+    backend: str, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ticket that is dropped on the way gives its memory back, and so does the interrupted call: one of them may."""
+    with opened(backend) as session, session.persistent(SQUARE, capacity=8, backpressure=True) as jobs:
         four = np.full(4, 4, np.uint32)
         assert jobs.submit([four]).result(LIMIT_S)["y"].tolist() == [16] * 4
-        forgotten: list[int] = []
         (queue,) = jobs._queues.values()
-        forget = queue.engine.forget
+        submit = queue.engine.submit
 
-        def noted(_: object, number: int) -> None:
-            forgotten.append(number)
-            forget(number)
-
-        monkeypatch.setattr(type(queue.engine), "forget", noted)
-
-        def interrupt(*_: object) -> None:
+        def interrupt(*args: Any) -> None:
+            if moment == "while a ticket is made":
+                tickets.Ticket(*args)  # and it is gone before the call sees the interrupt
+            if moment == "after the job":
+                submit(args[-1])
             raise KeyboardInterrupt
 
+        owner: dict[str, tuple[object, str]] = {
+            "after the job": (type(queue.engine), "submit"),
+            "once it has a number": (queues.JobQueue, "add"),
+        }
         with monkeypatch.context() as patch:
-            patch.setattr(jobs_module, "Ticket", interrupt)
+            patch.setattr(*owner.get(moment, (jobs_module, "Ticket")), interrupt)
             for _ in range(9):  # more than there are places
                 with pytest.raises(KeyboardInterrupt):
                     jobs.submit([four])
-        assert len(forgotten) == 9
-        assert jobs.submit([four]).result(LIMIT_S)["y"].tolist() == [16] * 4
+        for first in range(0, 80, 8):
+            several = [jobs.submit([np.full(4, first + n, np.uint32)]) for n in range(8)]
+            assert [t.result(LIMIT_S)["y"][0] for t in several] == [(first + n) ** 2 for n in range(8)]
+        if isinstance(queue.engine, persistent.CpuEngine):
+            assert len(queue.engine._free) == len(set(queue.engine._free))
 
 
 def test_an_interrupted_submission_keeps_no_memory() -> None:
@@ -291,7 +301,7 @@ def test_an_interrupted_submission_keeps_no_memory() -> None:
                 queue._tickets.popleft()
             engine._sweep()
             assert not engine._jobs and not engine._abandoned and not engine._dropped
-            assert engine._all == set(engine._free)
+            assert engine._all == set(engine._free) and len(engine._all) == len(engine._free)
 
         assert interrupted_everywhere((jobs_module,), run, works) > 8
 

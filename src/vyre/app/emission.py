@@ -35,6 +35,7 @@ def emit(
     spec: Mapping[str, SpecInput] | None = None,
     form: str | None = None,
     optimize: bool = True,
+    locations: bool = False,
 ) -> EmittedModule:
     """Returns the code of a program for ``target``, with everything that a launcher must know.
 
@@ -45,6 +46,7 @@ def emit(
     more.  A program with grid barriers becomes one cooperative kernel, or with ``grid_sync="split"`` several kernels to
     be launched in order on one stream.  ``optimize``: whether the optimizer may prepare the program, as it does for a
     session (``optimizer_results`` says what it does), and lowerings of operations may be used (``lowering_choices``).
+    ``locations``: whether PTX names the lines of the user's source (``.file``, ``.loc``); code for ``cpu`` always does.
 
     Raises ``InvalidProgram``, ``UnsupportedFeature`` for features that the target lacks, ``InvalidConfig`` for an
     unknown target or option, and ``BackendUnavailable`` for assembly without the compiler that writes it.
@@ -55,7 +57,7 @@ def emit(
 
     meant: Program = program_of(program)
     expect("program", meant, Program, "a Program")
-    chosen = choose_emission(installed(), target, assume, grid_sync, form)
+    chosen = choose_emission(installed(), target, assume, grid_sync, form, locations=locations)
     meant = _lowered(chosen.registration, meant, optimize).program
     literals = spec_literals(meant, spec)
     passes = _passes(chosen.emission, meant, optimize)
@@ -113,6 +115,7 @@ def emission_keys(
     spec: Mapping[str, SpecInput] | None = None,
     form: str | None = None,
     optimize: bool = True,
+    locations: bool = False,
 ) -> tuple[ArtifactKey, ...]:
     """Returns the keys under which a cache stores the code of a program, for the arguments of ``emit``; at least one.
 
@@ -123,7 +126,7 @@ def emission_keys(
 
     meant: Program = program_of(program)
     expect("program", meant, Program, "a Program")
-    chosen = choose_emission(installed(), target, assume, grid_sync, form)
+    chosen = choose_emission(installed(), target, assume, grid_sync, form, locations=locations)
     meant = _lowered(chosen.registration, meant, optimize).program
     options = replace(chosen.options, passes=_passes(chosen.emission, meant, optimize))
     return chosen.emission.keys(meant, options, complete_spec(meant, spec))
@@ -143,6 +146,8 @@ def choose_emission(
     assume: Collection[str] = (),
     grid_sync: str = NATIVE,
     form: str | None = None,
+    *,
+    locations: bool = False,
 ) -> ChosenEmission:
     """Returns the first backend of ``catalog``, by precedence, that knows ``target``, and the options in its form.
 
@@ -151,6 +156,7 @@ def choose_emission(
     """
     expect("target", target, (str, type(None)), "a name such as sm_90, or None")
     expect("form", form, (str, type(None)), "a name such as ptx, or None")
+    expect("locations", locations, bool, "True or False")
     expect("grid_sync", grid_sync, str, f"one of {', '.join(GRID_SYNC_MODES)}")
     names = tuple(items_of("assume", assume))
     registration, emission, target = _knowing(catalog, target)
@@ -166,7 +172,11 @@ def choose_emission(
             f"code for {target} cannot be written as {shown(form)}", fix=f"use one of {', '.join(emission.forms)}."
         )
     options = EmissionOptions(
-        target=target, assume=frozenset(names), grid_sync=grid_sync, form=emission.forms[0] if form is None else form
+        target=target,
+        assume=frozenset(names),
+        grid_sync=grid_sync,
+        form=emission.forms[0] if form is None else form,
+        locations=locations,
     )
     return ChosenEmission(emission, options, registration)
 

@@ -31,7 +31,8 @@ class EmissionOptions:
 
     ``target`` is one that the facet knows, ``assume`` holds some of its assumptions, ``grid_sync`` is one of
     ``GRID_SYNC_MODES``, and ``form`` is one of its forms; empty for the first of them.  ``passes``: the passes of the
-    optimizer that have prepared the program, with their versions, for the keys of its code.
+    optimizer that have prepared the program, with their versions, for the keys of its code.  ``locations``: whether the
+    code names the lines of the user's source also where it usually does not.
     """
 
     target: str
@@ -39,6 +40,7 @@ class EmissionOptions:
     grid_sync: str = NATIVE
     form: str = ""
     passes: str = ""
+    locations: bool = False
 
 
 class EmittedModule(Protocol):

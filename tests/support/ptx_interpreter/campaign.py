@@ -53,6 +53,7 @@ FORMS: Final = {
     "aligned, no alias": EmitOptions(assume=frozenset({Assumption.ALIGNED16, Assumption.NOALIAS})),
     "table": EmitOptions(pointer_table=True),
     "assembler": EmitOptions(assembler=(13, 5)),
+    "located": EmitOptions(located=True),
 }
 """Forms of the PTX of one program, which differ in instructions and parameters and in no byte of a result."""
 

@@ -75,6 +75,8 @@ _ENTRY: Final = re.compile(
     r"\.visible\s+\.entry\s+(?P<name>[\w$]+)\s*\((?P<parameters>[^)]*)\)\s*"
     r"\.reqntid\s+(?P<x>\d+)\s*,\s*(?P<y>\d+)\s*,\s*(?P<z>\d+)\s*\{"
 )
+_FOR_DEBUGGERS: Final = re.compile(r"^\s*\.(?:file|loc)\b[^\n]*", re.MULTILINE)
+"""Lines that name those of the user's source."""
 _LABEL: Final = re.compile(r"([$\w]+)\s*:\s*")
 _GUARD: Final = re.compile(r"@(!?)(%\w+)\s+")
 _HEADER: Final = re.compile(r"\.version\s+\d+\.\d+\s+\.target\s+sm_\w+\s+\.address_size\s+64\s")
@@ -83,6 +85,7 @@ _HEADER: Final = re.compile(r"\.version\s+\d+\.\d+\s+\.target\s+sm_\w+\s+\.addre
 def read_module(text: str) -> Module:
     """Returns a module; raises ``PtxError`` for a directive or a declaration that is not known."""
     text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL).strip()
+    text = _FOR_DEBUGGERS.sub("", text)
     header = _HEADER.match(text)
     if header is None:
         raise PtxError(f"no header of a module: {text[:60]!r}")

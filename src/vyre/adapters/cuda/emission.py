@@ -77,4 +77,5 @@ def _options(options: EmissionOptions) -> EmitOptions:
         assume=frozenset(map(Assumption, options.assume)),
         native_grid_sync=options.grid_sync == NATIVE,
         passes=options.passes,
+        located=options.locations,
     )

@@ -8,7 +8,7 @@ from typing import Any
 from vyre.app.cli import arguments, report
 from vyre.app.cli.exit_codes import Exit
 from vyre.app.cli.loading import load_valid
-from vyre.app.cli.options import AsJson, Assume, Form, GridSync, ProgramPath, Spec, Target
+from vyre.app.cli.options import AsJson, Assume, Form, GridSync, Locations, ProgramPath, Spec, Target
 from vyre.domain.artifact_key import FIELDS, ArtifactKey
 from vyre.domain.specialization import written_spec
 
@@ -20,6 +20,7 @@ def key(
     grid_sync: GridSync = "native",
     spec: Spec = [],  # noqa: B006  # typer copies defaults
     form: Form = None,
+    locations: Locations = False,
     as_json: AsJson = False,
 ) -> int:
     """Print the fields of the keys of a program's stored code, and their digests; options as for `vyre emit`."""
@@ -32,6 +33,7 @@ def key(
         grid_sync=grid_sync,
         spec=arguments.constants(spec),
         form=form,
+        locations=locations,
     )
     documents = [_document(each) for each in keys]
     if as_json:

@@ -26,6 +26,7 @@ Target = Annotated[
 ]
 Assume = Annotated[str | None, typer.Option("--assume", help="Facts that you guarantee: aligned16,noalias,exact-grid.")]
 Form = Annotated[str | None, typer.Option("--as", help="Language of the code: ptx; for cpu llvm or asm.")]
+Locations = Annotated[bool, typer.Option("--locations", help="Name the lines of the source in PTX: .file and .loc.")]
 AsWritten = Annotated[bool, typer.Option("--as-written", help="Leave the optimizer and lowerings out.")]
 GridSync = Annotated[
     str, typer.Option("--grid-sync", help="native (one cooperative kernel) or split (several kernels).")

@@ -29,6 +29,7 @@ from vyre.app.cli.options import (
     Form,
     Gates,
     GridSync,
+    Locations,
     ProgramPath,
     Spec,
     Target,
@@ -160,6 +161,7 @@ def emit(
     gate: Gates = [],  # noqa: B006
     out: Annotated[Path | None, typer.Option("--out", help="Write to this file instead.")] = None,
     as_written: AsWritten = False,
+    locations: Locations = False,
     as_json: AsJson = False,
 ) -> int:
     """Print a program as code (PTX, LLVM IR or assembly); --json adds everything needed to launch it by hand."""
@@ -177,6 +179,7 @@ def emit(
         spec=constants,
         form=form,
         optimize=not as_written,
+        locations=locations,
     )
     passes = () if as_written else optimizer_results(loaded.program, target=target, spec=constants)
     choices = lowering_choices(loaded.program, target=target, optimize=not as_written)

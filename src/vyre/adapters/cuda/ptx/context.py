@@ -83,8 +83,9 @@ class Kernel:
         sink: DecisionSink | None,
         *,
         traced: bool = False,
+        files: dict[str, int] | None = None,
     ) -> None:
-        self.w: Final = Writer(entry, traced=traced)
+        self.w: Final = Writer(entry, traced=traced, files=files)
         self.program: Final = program
         self.options: Final = options
         self.spec: Final = spec

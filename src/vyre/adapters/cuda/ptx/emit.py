@@ -24,6 +24,7 @@ from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.grid_sync import has_grid_barriers, plan_grid_sync, plan_programs
 from vyre.domain.ir.buffers import element_of
 from vyre.domain.ir.expr import Literal
+from vyre.domain.ir.location_table import table_of
 from vyre.domain.ir.program import Program
 from vyre.domain.native_rounds import with_native_rounds
 from vyre.domain.validation.validator import check_rules
@@ -31,7 +32,7 @@ from vyre.policies.journal import DecisionSink, decide
 
 EMITTER_VERSION: Final = 1
 HEADER_LINES: Final = 4
-"""The number of lines of a module before its first entry."""
+"""The number of lines of a module before its first entry, and before the names of the user's files."""
 MAX_THREADS: Final = 1024
 MAX_BLOCK: Final = (1024, 1024, 64)
 _NO_SPEC: Final[Mapping[str, Literal]] = {}
@@ -49,13 +50,14 @@ def emit(
     decisions. Raises ``InvalidProgram`` with the report, and ``UnsupportedFeature`` for a program that the target
     cannot run.
     """
-    written = _written(program, options, spec, sink)
+    files: dict[str, int] = {}
+    written = _written(program, options, spec, sink, files)
     kernels = tuple(each.kernel for each in written)
     large = any(kernel.parameter_bytes > PORTABLE_PARAMETER_BYTES for kernel in kernels)
     features = frozenset({Feature.LARGE_PARAMETERS} if large else ())
     target = decide(sink, select_target, TargetInputs(options.target, features))
     header = f".version {target.version_text}\n.target {target.text}\n.address_size 64\n"
-    text = "\n".join([header, *(each.text for each in written)])
+    text = "\n".join([header, *_file_lines(files), *(each.text for each in written)])
     return EmittedModule(text, target.text, target.version_text, kernels)
 
 
@@ -67,8 +69,10 @@ def sites(
     The program is written again for this: the caller has a fault to explain, and its text may come from a store.
     Raises as ``emit`` does.
     """
-    first, kernels = HEADER_LINES + 1, {}
-    for text, kernel, k, ahead in _written(program, options, spec, None, traced=True):
+    files: dict[str, int] = {}
+    written, kernels = _written(program, options, spec, None, files, traced=True), {}
+    first = HEADER_LINES + len(files) + 1
+    for text, kernel, k, ahead in written:
         starts = list(accumulate((line.count("\n") + 1 if line else 0 for line in k.w.body), initial=first + ahead))
         bindings = tuple((b.name, element_of(b).size) for b in abi.pointer_bindings(program))
         shared = [Area(name, offset, element_of(k.buffers[name]).size) for name, offset in k.shared.offsets.items()]
@@ -90,10 +94,22 @@ def entry_name(program: Program, options: EmitOptions, spec: Mapping[str, Litera
     values = sorted((name, value.dtype.text, value.bits) for name, value in spec.items())
     assumed = sorted(assumption.value for assumption in options.assume)
     facts = (options.target, options.native_grid_sync, options.pointer_table, options.parameter_limit)
+    if options.located:
+        hasher.update(f"located {table_of(program)}".encode())
     if options.mailbox or options.folded:
         hasher.update(b"mailbox" if options.mailbox else b"folded")
     hasher.update(repr((EMITTER_VERSION, facts, options.assembler, options.switches, assumed, values)).encode())
     return f"vy_{hasher.hexdigest()[:16]}"
+
+
+def _file_lines(files: Mapping[str, int]) -> list[str]:
+    """Returns the lines that number the user's files.
+
+    PTX has no escapes in the names of files: characters that it cannot have there are written as in a URL.
+    """
+    from urllib.parse import quote
+
+    return [f'.file {number} "{quote(name, safe="/ :@+=,~")}"' for name, number in files.items()]
 
 
 def _check_target(program: Program, options: EmitOptions) -> None:
@@ -120,6 +136,7 @@ def _written(
     options: EmitOptions,
     spec: Mapping[str, Literal],
     sink: DecisionSink | None,
+    files: dict[str, int],
     *,
     traced: bool = False,
 ) -> list[_Written]:
@@ -135,7 +152,7 @@ def _written(
     parts = (with_native_rounds(program),) if native else tuple(plan_programs(plan_grid_sync(program)))
     name = entry_name(program, options, spec)
     return [
-        _kernel(name if len(parts) == 1 else f"{name}_s{number}", part, options, spec, sink, traced=traced)
+        _kernel(name if len(parts) == 1 else f"{name}_s{number}", part, options, spec, sink, files, traced=traced)
         for number, part in enumerate(parts)
     ]
 
@@ -146,10 +163,11 @@ def _kernel(
     options: EmitOptions,
     spec: Mapping[str, Literal],
     sink: DecisionSink | None,
+    files: dict[str, int],
     *,
     traced: bool,
 ) -> _Written:
-    k = Kernel(entry, program, options, spec, sink, traced=traced)
+    k = Kernel(entry, program, options, spec, sink, traced=traced, files=files if options.located else None)
     if options.folded:
         k.leave_empty_grid()
     k.looks = mailbox = Mailbox(k) if options.mailbox else None

@@ -56,6 +56,7 @@ class EmitOptions:
     does nothing.
     ``mailbox``: the kernel stays and takes jobs from a mailbox (``mailbox.py``); a launch is no dispatch.
     ``passes``: the passes of the optimizer that prepare the program before it is emitted, with their versions.
+    ``located``: the text names the lines of the user's source, for profilers and debuggers.
     """
 
     target: int = DEFAULT_TARGET
@@ -68,6 +69,7 @@ class EmitOptions:
     folded: bool = False
     mailbox: bool = False
     passes: str = ""
+    located: bool = False
 
 
 DEFAULT_OPTIONS: Final = EmitOptions()

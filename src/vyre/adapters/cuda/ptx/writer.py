@@ -29,18 +29,22 @@ CLASS_OF: Final[dict[ScalarType, str]] = {
 }
 _DECLARED: Final = {"p": ".pred", "h": ".b16", "r": ".b32", "rd": ".b64", "f": ".f32", "fd": ".f64"}
 MOVE: Final = {"p": "mov.pred", "h": "mov.b16", "r": "mov.b32", "rd": "mov.b64", "f": "mov.f32", "fd": "mov.f64"}
+_MOST_LINE: Final = 0xFFFF_FFFF
 
 
 class Writer:
     """Collects the lines of a kernel.
 
     Lines are PTX statements without indentation; ``line`` appends to the current list (body or prologue).  ``traced``:
-    whether the sites of lines are recorded.
+    whether the sites of lines are recorded.  ``files``: the numbers of the user's files, by name, which the writer adds
+    to as it writes ``.loc`` lines; None: it writes none.
     """
 
-    def __init__(self, entry: str, *, traced: bool = False) -> None:
+    def __init__(self, entry: str, *, traced: bool = False, files: dict[str, int] | None = None) -> None:
         self.entry: Final = entry
         self.traced: Final = traced
+        self.files: Final = files
+        self._written = ""
         self.body: Final[list[str]] = []
         self.prologue: Final[list[str]] = []
         self.module_scope: Final[list[str]] = []
@@ -56,9 +60,19 @@ class Writer:
         """Whether an instruction of f16 or bf16 has taken the place of some of f32."""
 
     def mark(self, locs: Sequence[SourceLocation | None], buffer: str | None = None) -> None:
-        """Records that the next lines of the body are written for a site, if sites are recorded."""
+        """Records that the next lines of the body are written for a site, if sites are recorded, or says so there."""
         if self.traced:
             self.marks.append((len(self.body), Site(locs, buffer)))
+        if self.files is not None and (loc := next(filter(None, locs), None)) is not None:
+            self._locate(self.files, loc)
+
+    def _locate(self, files: dict[str, int], loc: SourceLocation) -> None:
+        if loc.file and 0 < loc.line <= _MOST_LINE:
+            number = files.setdefault(loc.file, len(files) + 1)
+            line = f".loc {number} {loc.line} {min(loc.column or 0, _MOST_LINE)}"
+            if line != self._written:
+                self.body.append(line)
+                self._written = line
 
     def register(self, kind: str) -> Register:
         """Returns a new register of a class: p h r rd f fd."""

@@ -7,6 +7,7 @@ driver and the assembler.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any, Final
@@ -16,6 +17,7 @@ from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts
 from vyre.adapters.host.stored_code import NO_PROGRAM, KeyMaker
 from vyre.adapters.source_digest import emitter_digest
 from vyre.domain.artifact_key import ArtifactKey, ArtifactKind, Facts, facts
+from vyre.domain.ir.location_table import table_of
 from vyre.domain.ir.program import Program
 
 _INTERFACE: Final = "interface names"
@@ -23,7 +25,7 @@ _INTERFACE: Final = "interface names"
 
 def ptx_keys(options: EmitOptions) -> KeyMaker:
     """Returns the maker of keys of PTX, which depends on device and driver only through the options."""
-    return KeyMaker(_common(ArtifactKind.PTX, options), interface_names)
+    return KeyMaker(_common(ArtifactKind.PTX, options), _names(options))
 
 
 def cubin_keys(options: EmitOptions, device: CudaDeviceFacts, tool: str) -> KeyMaker:
@@ -39,7 +41,7 @@ def cubin_keys(options: EmitOptions, device: CudaDeviceFacts, tool: str) -> KeyM
             driver=str(device.driver_version),
             tool=tool,
         ),
-        interface_names,
+        _names(options),
     )
 
 
@@ -52,6 +54,17 @@ def interface_names(program: Program) -> tuple[str, ...]:
         names = tuple(f"{buffer.binding} {buffer.name}" for buffer in program.abi_buffers)
         program._cache[_INTERFACE] = names
     return names  # type: ignore[no-any-return]
+
+
+def _names(options: EmitOptions) -> Callable[[Program], tuple[str, ...]]:
+    return _located_names if options.located else interface_names
+
+
+def _located_names(program: Program) -> tuple[str, ...]:
+    """Returns ``interface_names`` and a digest of the locations, which the text names and no other part of a key."""
+    from hashlib import sha256
+
+    return (*interface_names(program), f"locations {sha256(repr(table_of(program)).encode()).hexdigest()}")
 
 
 def policy_facts(options: EmitOptions) -> Facts:

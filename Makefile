@@ -65,7 +65,7 @@ PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(JOBS)
 test: $(VENV)/.dev ## a part of every area of the test-suite, in a few minutes; its last line says what it left out
 	$(PYTEST) --dist worksteal --quick
 
-CHECKS := lint types typecompleteness contracts embedding package
+CHECKS := lint types typecompleteness contracts embedding array-compiler package
 
 check: $(VENV)/.dev ## what CI runs: all that runs no test, JOBS at once, then the test-suite
 	+$(MAKE) --jobs=$(JOBS) $(CHECKS)
@@ -79,7 +79,7 @@ lint: $(VENV)/.dev ## ruff: format and rules; the lines of each package against 
 	$(BIN)/ruff check .
 	$(BIN)/python -m tests.size_budget
 
-types: $(VENV)/.dev ## mypy --strict on src, tests, and examples/xdsl and opencl_backend
+types: $(VENV)/.dev ## mypy --strict on src, tests, and examples/array_compiler, xdsl and opencl_backend
 	$(BIN)/mypy
 
 typecompleteness: $(VENV)/.dev ## basedpyright: at least 99 % of the public types are known to every type checker
@@ -90,6 +90,9 @@ contracts: $(VENV)/.dev ## import-linter: the layers, and who may import what
 
 embedding: $(VENV)/.dev ## type-check a stand-in compiler against the built wheel
 	bash examples/embedding/check.sh $(BIN)/python
+
+array-compiler: $(VENV)/.dev ## type-check a compiler of arrays against the built wheel, and run its tests there
+	bash examples/array_compiler/check.sh $(BIN)/python
 
 package: $(VENV)/.dev ## build the sdist and the wheel from it, and run vyre from that wheel alone
 	bash tests/package.sh $(BIN)/python

@@ -1,4 +1,4 @@
-"""The examples run, and the embedding example keeps to the public face."""
+"""The examples run, and the compilers among them keep to the public face."""
 
 from __future__ import annotations
 
@@ -31,13 +31,20 @@ def test_the_script_runs_as_it_says() -> None:
     assert done.stdout.count(": ok\n") == len(TESTS) == 3
 
 
-@pytest.mark.parametrize("path", sorted((EXAMPLES / "embedding").rglob("*.py")), ids=lambda p: p.name)
-def test_the_embedding_example_uses_no_private_name(path: Path) -> None:
+@pytest.mark.parametrize("name", ["array_compiler", "embedding"])
+def test_compilers_of_the_examples_use_no_private_name(name: str) -> None:
+    for path in sorted((EXAMPLES / name).rglob("*.py")):
+        _check_names(path)
+
+
+def _check_names(path: Path) -> None:
     tree = ast.parse(path.read_text())
     imports = [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and (n.module or "").startswith("vyre")]
     names = [a.name for n in imports for a in n.names]
     attributes = [n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and ast.unparse(n.value) != "self"]
-    assert not [name for name in names + attributes if name.startswith("_") and not name.endswith("__")]
+    private = [name for name in names + attributes if name.startswith("_") and not name.endswith("__")]
+    inner = [n.module for n in imports if (n.module or "").startswith(("vyre.app", "vyre.domain", "vyre.adapters"))]
+    assert not private and not inner
 
 
 def test_the_compiler_of_the_embedding_example_lowers_with_the_language_and_its_events_only() -> None:

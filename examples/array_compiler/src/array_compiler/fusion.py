@@ -1,0 +1,98 @@
+"""Which values become arrays, and which kernels compute them.
+
+A kernel computes one value that looks at many elements (a reduction, a scan, a histogram, a matrix product), or the
+elements of any number of arrays of one shape.  Elementwise chains are computed where they are used, and are no arrays:
+before a reduction as well, and a stencil is one kernel, since its shifts read one array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from array_compiler.shapes import REDUCTIONS, Checked, Node, Shape
+
+MANY: Final = ("scan", "histogram", "@", *REDUCTIONS)
+"""What has a kernel of its own."""
+READ_ANYWHERE: Final = ("@", "shift", "transpose")
+"""What reads elements other than its own, so that its operands are arrays."""
+_DEEPEST: Final = 40
+_MOST_OUTPUTS: Final = 16
+
+
+@dataclass(slots=True)
+class Group:
+    """A kernel to be: the arrays that it writes, by name, and what they hold.  ``op`` is one of ``MANY``, or empty."""
+
+    op: str
+    shape: Shape
+    outputs: dict[str, Node]
+
+
+def fuse(checked: Checked) -> tuple[list[Group], dict[Node, str]]:
+    """The kernels of a step in their order, and the values that are arrays, with their names."""
+    following = {f"_next_{name}": node for name, node in checked.following.items()}
+    wanted = [*checked.outputs.items(), *following.items()]
+    order = _ordered(node for _, node in wanted)
+    arrays = {node: node.name for node in order if node.op == "source"}
+    for name, node in wanted:
+        arrays.setdefault(node, name)
+    depths = dict[Node, int]()
+    for index, node in enumerate(order):
+        depths[node] = 1 + max((depths[each] for each in node.inputs), default=0)
+        if node.op in MANY or depths[node] > _DEEPEST:
+            arrays.setdefault(node, f"_value_{index}")
+        for each in node.inputs if node.op in READ_ANYWHERE else ():
+            arrays.setdefault(each, f"_value_{order.index(each)}")
+        depths[node] = 0 if node in arrays else depths[node]
+
+    groups, written_by = list[Group](), dict[str, int]()
+    copies = [(name, node) for name, node in wanted if arrays[node] != name]
+    for name, node in [*((arrays[node], node) for node in order if node in arrays and node.op != "source"), *copies]:
+        earliest = 1 + max((written_by.get(each, -1) for each in _read(node, arrays, name)), default=-1)
+        written_by[name] = _placed(name, node, groups, earliest)
+    first = len(groups)
+    for name in checked.following:
+        state = checked.states[name]
+        _placed(name, Node("source", (), state.dtype, state.shape, state.place, name=f"_next_{name}"), groups, first)
+    return groups, arrays
+
+
+def _placed(name: str, node: Node, groups: list[Group], earliest: int) -> int:
+    """Adds an array to the last kernel that can write it, or to a new one; returns the index of the kernel."""
+    op = node.op if node.op in MANY else ""
+    for index in reversed(range(earliest, len(groups))):
+        group = groups[index]
+        if not op and not group.op and group.shape == node.shape and len(group.outputs) < _MOST_OUTPUTS:
+            group.outputs[name] = node
+            return index
+    groups.append(Group(op, node.shape, {name: node}))
+    return len(groups) - 1
+
+
+def _read(node: Node, arrays: dict[Node, str], own: str) -> set[str]:
+    """The arrays that the kernel of a value reads."""
+    names, seen, waiting = set[str](), set[Node](), [node]
+    while waiting:
+        node = waiting.pop()
+        if arrays.get(node, own) != own:
+            names.add(arrays[node])
+        elif node not in seen:
+            seen.add(node)
+            waiting += node.inputs
+    return names
+
+
+def _ordered(nodes: Iterable[Node]) -> list[Node]:
+    """All nodes, each behind its operands."""
+    seen, order = set[Node](), list[Node]()
+    waiting = [(node, False) for node in nodes]
+    while waiting:
+        node, is_ready = waiting.pop()
+        if is_ready:
+            order.append(node)
+        elif node not in seen:
+            seen.add(node)
+            waiting += [(node, True), *((each, False) for each in node.inputs)]
+    return order

@@ -1,0 +1,35 @@
+"""What may be wrong with a program of the array language, each with the place in its text."""
+
+from __future__ import annotations
+
+from vyre.ir import SourceLocation
+
+
+class ArrayError(Exception):
+    """The root: ``message`` says what is wrong, ``place`` where; the text shows the line and underlines the column."""
+
+    def __init__(self, message: str, place: SourceLocation) -> None:
+        self.message = message
+        self.place = place
+        line, column = place.text or "", place.column or 1
+        super().__init__(f"{place}: {message}\n    {line}\n    {' ' * (column - 1)}^")
+
+
+class ParseError(ArrayError):
+    """The text is no program of the language."""
+
+
+class ShapeError(ArrayError):
+    """Types, shapes or names do not fit."""
+
+
+class NotSupported(ArrayError):
+    """The device lacks something that the program needs: the verdict of vyre, before anything was compiled."""
+
+
+class InputError(ArrayError):
+    """An array that was passed in is missing, or has another type or shape than its declaration."""
+
+
+class RunError(ArrayError):
+    """The device failed while the program ran; the error of vyre is ``__cause__``."""

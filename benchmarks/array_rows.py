@@ -1,5 +1,5 @@
-"""Arrays on the ``cpu`` backend: updates in place against the forms that copy, memory lent and borrowed, and many
-small results.
+"""Arrays on the ``cpu`` backend: arrays of the caller against new ones, updates in place against the forms that copy,
+memory lent and borrowed, and many small results.
 
 Both sides run in turn on one thread, and processor time counts.
 """
@@ -48,6 +48,23 @@ def measure_in_place(site: Site, rounds: int, *, target: bool, elements: int = _
             raise AssertionError("an update in place computes something else")
         ours: Callable[[], object] = partial(session.dispatch, program, inputs, out={"y": y})
         return compare(ours, partial(session.dispatch, program, inputs, **copied), rounds, site.clock)
+
+
+def measure_out(site: Site, rounds: int, *, elements: int) -> Samples:
+    """A dispatch that writes an array of the caller, against one that makes a new array."""
+    x, y = np.ones(elements, np.float32), np.empty(elements, np.float32)
+    with ProgramBuilder("scale", workgroup=256) as p:
+        a, source, scaled = p.param("a", f32), p.input("x", f32), p.output("y", f32, like="x")
+        i = p.global_id()
+        with p.if_(i < scaled.length):
+            scaled[i] = a * source[i]
+    program, inputs = p.build(), {"a": 0.5, "x": x}
+    with site.open() as session:
+        ours = partial(session.dispatch, program, inputs, out={"y": y})
+        new = partial(session.dispatch, program, inputs)
+        if ours()["y"] is not y or not np.array_equal(y, new()["y"]):
+            raise AssertionError("an array of the caller gets something else")
+        return compare(ours, new, rounds, site.clock)
 
 
 def measure_resident(site: Site, rounds: int, *, bound: bool = False, numbers: int = 1) -> Samples:
@@ -202,6 +219,18 @@ ROWS: Final = (
         0.5,
         partial(measure_in_place, CPU_PROCESSOR, target=True),
         _STATE,
+    ),
+    *(
+        Row(
+            f"out-{label}",
+            Metric.RATIO,
+            "x new array",
+            1.4,
+            1.1,
+            partial(measure_out, CPU_PROCESSOR, elements=elements),
+            _STATE,
+        )
+        for label, elements in (("1e3", 1000), ("1e5", 100_000))
     ),
     Row(
         "dispatch-1e3/resident",

@@ -317,7 +317,7 @@ def _push_bytes(name: str, element: ScalarType, value: object) -> bytes:
 class HostOutputs:
     """Names and NumPy types of the buffers that a dispatch returns to the host, in binding order."""
 
-    __slots__ = ("_elements", "_is_bool", "converts", "names", "raw_types")
+    __slots__ = ("_elements", "_is_bool", "_types", "converts", "names", "raw_types")
 
     def __init__(self, returned: Sequence[Buffer]) -> None:
         self.names: tuple[str, ...] = tuple(b.name for b in returned)
@@ -328,20 +328,15 @@ class HostOutputs:
             element is ScalarType.BOOL and raw.itemsize == 4
             for element, raw in zip(self._elements, self.raw_types, strict=True)
         )
+        self._types = tuple(
+            np.dtype(np.bool_) if is_bool else raw for is_bool, raw in zip(self._is_bool, self.raw_types, strict=True)
+        )
         self.converts: bool = any(self._is_bool)
         """Whether the bytes of a run are not those of the arrays that a caller gets."""
 
     def storage(self, shapes: Shapes | None = None) -> ArrayStorage:
         """Returns storage of fresh arrays; ``shapes`` has one entry per output, None means that all have one axis."""
         return ArrayStorage(self.raw_types, shapes)
-
-    def checked_targets(self, out: Mapping[str, Array]) -> dict[str, Array]:
-        """Returns the caller's arrays as those that a run writes; raises ``InvalidInput`` for what takes no output."""
-        expect("out", out, Mapping, "a mapping from output names to arrays", InvalidInput)
-        unknown = [name for name in out if name not in self.names]
-        if unknown:
-            raise InvalidInput(f"out: `{unknown[0]}` is no output", fix=f"the outputs are {_list(self.names)}.")
-        return {name: self.checked_target(name, array, f"out `{name}`") for name, array in out.items()}
 
     def storage_in(
         self,
@@ -352,25 +347,27 @@ class HostOutputs:
         *,
         direct: bool = False,
     ) -> CopyOutStorage:
-        """Returns storage for arrays of ``checked_targets``.
+        """Returns storage for arrays of the caller.  Raises ``InvalidInput`` for what takes no output.
 
         An array that is also the memory of the input of that name is written in place, and where ``direct`` so is any
         other that is aligned for words; the results of the rest are copied to them once the dispatch has succeeded.
         ``names`` are those of the inputs.  Raises ``InvalidResource`` for arrays that share memory otherwise.
         """
-        written = in_place = _check_aliasing(out, inputs, names)
-        if direct and not self.converts:  # NumPy aligns what it allocates
-            written = frozenset(
-                [n for n, a in out.items() if a.base is None or not a.__array_interface__["data"][0] % 8]
-            )
-            written |= in_place
-        targets = tuple([out[name] if name in written else None for name in self.names]) if written else None
-        sized = tuple([out[name].size if name in out else None for name in self.names])
-        return CopyOutStorage(self.raw_types, self.names, sized, shapes, targets, in_place)
+        if type(out) is not dict:  # the first test is quicker
+            expect("out", out, Mapping, "a mapping from output names to arrays", InvalidInput)
+        targets = dict(out)
+        for name, array in targets.items():
+            if name not in self.names:
+                raise InvalidInput(f"out: `{name}` is no output", fix=f"the outputs are {_list(self.names)}.")
+            usual = type(array) is np.ndarray and array.dtype is self._types[self.names.index(name)]
+            if not usual or not array.flags.carray:
+                targets[name] = self.checked_target(name, array, f"out `{name}`")
+        in_place = _check_aliasing(targets, inputs, names)
+        return CopyOutStorage(self.raw_types, self.names, targets, shapes, in_place, direct and not self.converts)
 
-    def sized_storage(self, sized: tuple[int | None, ...], shapes: Shapes | None = None) -> CopyOutStorage:
-        """Returns storage that refuses outputs of another number of elements than ``sized``, None meaning any."""
-        return CopyOutStorage(self.raw_types, self.names, sized, shapes)
+    def storage_for(self, out: Mapping[str, Array], shapes: Shapes | None = None) -> CopyOutStorage:
+        """Returns storage of fresh arrays that refuses outputs with other numbers of elements than ``out`` has."""
+        return CopyOutStorage(self.raw_types, self.names, out, shapes)
 
     def arrays(self, storage: ArrayStorage) -> tuple[Array, ...]:
         """Returns the results as arrays of the host type; they own their memory."""
@@ -398,8 +395,8 @@ class HostOutputs:
         if not isinstance(array, np.ndarray):
             raise InvalidInput(f"{title} is {kind_of(array)}", fix="pass a NumPy array.")
         slot = self.names.index(name)
+        expected = self._types[slot]
         array = raw_bits(whole_array(array, title), self._elements[slot])
-        expected = np.dtype(np.bool_) if self._is_bool[slot] else self.raw_types[slot]
         if array.dtype != expected:
             wanted = _dtype_text(expected)
             raise InvalidInput(
@@ -447,48 +444,61 @@ class ArrayStorage:
 
 
 class CopyOutStorage(ArrayStorage):
-    """``OutputStorage`` that refuses sizes that do not fit the caller's arrays, before anything runs.
+    """``OutputStorage`` that refuses sizes that do not fit ``out``, the caller's arrays, before anything runs.
 
-    ``targets``: the arrays of the caller that are written, None where a fresh one is; None if all are.  ``in_place``:
-    those that hold an input.
+    A run writes those that are named ``in_place``, which hold an input, where ``direct`` also those that are aligned
+    for words, and fresh ones in place of the others.
     """
 
-    __slots__ = ("_in_place", "_names", "_sized", "_targets", "updating")
+    __slots__ = ("_direct", "_in_place", "_names", "_out", "copies", "updating")
 
     def __init__(
         self,
         dtypes: tuple[np.dtype[Any], ...],
         names: tuple[str, ...],
-        sized: tuple[int | None, ...],
+        out: Mapping[str, Array],
         shapes: Shapes | None = None,
-        targets: tuple[Array | None, ...] | None = None,
-        in_place: frozenset[str] = frozenset(),
+        in_place: Sequence[str] = (),
+        direct: bool = False,
     ) -> None:
-        super().__init__(dtypes, shapes)
-        self._in_place = in_place
-        self._names = names
-        self._sized = sized
-        self._targets = targets
-        self.updating: tuple[str, ...] = ()
-        """The arrays that a run may have begun to write in place."""
+        self._dtypes, self._shapes, self.arrays = dtypes, shapes, ()
+        self._names, self._out, self._in_place, self._direct = names, out, in_place, direct
+        self.copies: bool = False
+        """Whether results have to be copied to arrays of the caller."""
+        self.updating: Sequence[str] = ()
+        """The arrays that a run may have begun to write in place; empty before it begins."""
 
     def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
-        """Checks the sizes, then allocates what is not written in place.  Raises ``InvalidInput``."""
-        for name, size, dtype, expected in zip(self._names, sizes, self._dtypes, self._sized, strict=True):
-            if expected is not None and expected != size // dtype.itemsize:
-                raise InvalidInput(
-                    f"out `{name}` has {expected} elements, the output has {size // dtype.itemsize}",
-                    fix="pass an array of exactly that many elements.",
-                )
-        if self._targets is None:
-            return super().begin(sizes)
-        self.updating = tuple(sorted(self._in_place))
-        shapes = self._shapes or (None,) * len(sizes)
-        self.arrays: tuple[Array, ...] = tuple(
-            np.empty(shape_for(size // dtype.itemsize, shape), dtype) if target is None else target
-            for target, size, dtype, shape in zip(self._targets, sizes, self._dtypes, shapes, strict=True)
-        )
-        return tuple([memoryview(a).cast("B") if a.size else _NO_OUTPUT for a in self.arrays])  # type: ignore[arg-type]
+        """Checks the sizes, and allocates what is not written in place.  Raises ``InvalidInput``."""
+        arrays = []
+        for slot, name in enumerate(self._names):
+            count, target = sizes[slot] // self._dtypes[slot].itemsize, self._out.get(name)
+            if target is not None:
+                if target.size != count:
+                    raise InvalidInput(
+                        f"out `{name}` has {target.size} elements, the output has {count}",
+                        fix="pass an array of exactly that many elements.",
+                    )
+                # NumPy aligns what it allocates.
+                if name in self._in_place or (self._direct and (target.base is None or not _address(target) % 8)):
+                    arrays.append(target)
+                    continue
+                self.copies = True
+            shape = None if self._shapes is None else self._shapes[slot]
+            arrays.append(np.empty(shape_for(count, shape), self._dtypes[slot]))
+        self.updating, self.arrays = self._in_place, tuple(arrays)
+        return tuple([memoryview(a).cast("B") if a.size else _NO_OUTPUT for a in arrays])  # type: ignore[arg-type]
+
+    def delivered(self, arrays: tuple[Array, ...], out: Mapping[str, Array]) -> tuple[Array, ...]:
+        """Copies results to the arrays of the caller that the run has not written; returns those of ``out``, and the
+        others.
+        """
+        if self.copies:
+            for name, array in zip(self._names, arrays, strict=True):
+                target = self._out.get(name)
+                if target is not None and array is not target:
+                    target.reshape(-1)[:] = array.reshape(-1)
+        return tuple([out.get(name, array) for name, array in zip(self._names, arrays, strict=True)])
 
 
 def _returned_dtype(buffer: Buffer) -> np.dtype[Any]:
@@ -507,31 +517,42 @@ def shape_for(count: int, wanted: Shape | None) -> Shape:
     return wanted if wanted is not None and math.prod(wanted) == count else (count,)
 
 
-def _check_aliasing(out: Mapping[str, Array], inputs: Sequence[memoryview], names: Sequence[str]) -> frozenset[str]:
+def _check_aliasing(out: Mapping[str, Array], inputs: Sequence[memoryview], names: Sequence[str]) -> list[str]:
     """Returns the outputs that are to be written in place; raises ``InvalidResource`` for other shared memory."""
-    taken = [
-        (name, f"input `{name}`", np.frombuffer(view, np.uint8))
-        for name, view in zip(names, inputs, strict=True)
-        if view.nbytes
-    ]
-    in_place: set[str] = set()
+    in_place: list[str] = []
+    before: list[str] = []
     for name, array in out.items():
-        for source, owner, other in taken:
-            if not np.may_share_memory(array, other):
+        owned = array.flags.owndata
+        for source, view in zip(names, inputs, strict=True):
+            owner: object = view.obj  # all of its memory, of which ``view`` may be a part
+            if type(owner) is bytes:
                 continue
-            if source == name and _is_all_of(array, other) and array.flags.aligned:
-                in_place.add(name)
+            if isinstance(owner, np.ndarray):
+                apart = owned and owner.flags.owndata and owner is not array
+                if apart or not np.may_share_memory(array, owner):
+                    continue
+            if not view.nbytes or not np.may_share_memory(array, other := np.frombuffer(view, np.uint8)):
                 continue
-            part = f"a part of the memory of {owner}" if source == name else f"memory with {owner}"
-            raise InvalidResource(
-                f"out `{name}` shares {part}",
-                fix="give every output memory of its own, or, to update in place, the very array that is its input.",
-            )
-        taken.append(("", f"out `{name}`", array))
-    return frozenset(in_place)
+            is_whole = array.nbytes == view.nbytes and (array is owner or _address(array) == _address(other))
+            if source == name and is_whole and array.flags.aligned:
+                in_place.append(name)
+                continue
+            part = f"a part of the memory of input `{source}`" if source == name else f"memory with input `{source}`"
+            raise _shared(name, part)
+        for source in before:
+            if np.may_share_memory(array, out[source]):
+                raise _shared(name, f"memory with out `{source}`")
+        before.append(name)
+    return in_place
 
 
-def _is_all_of(array: Array, other: Array) -> bool:
-    """Returns whether two contiguous arrays are the same bytes."""
+def _shared(name: str, what: str) -> InvalidResource:
+    return InvalidResource(
+        f"out `{name}` shares {what}",
+        fix="give every output memory of its own, or, to update in place, the very array that is its input.",
+    )
+
+
+def _address(array: Array) -> int:
     address: int = array.__array_interface__["data"][0]
-    return array.nbytes == other.nbytes and address == other.__array_interface__["data"][0]
+    return address

@@ -192,28 +192,47 @@ class Pipeline(Unique):
         outputs: OutputArena | None,
         shapes: Shapes | None = None,
     ) -> Result:
-        """Runs on converted inputs; ``shapes`` is what ``shapes`` returns for them, None means one axis."""
+        """Runs on converted inputs; ``shapes`` is what ``shapes`` returns for them, None means one axis.
+
+        The arrays of ``out`` are written only once the dispatch has succeeded, so that a failure leaves them unchanged,
+        unless the program has none: then they are written at once, and lost devices and interrupts leave something.
+        Those that are inputs too are updated in place, and a failure leaves something in them.
+        """
         if self._lease.closed:
             self._lease.check_open()
         try:
-            if out is None and outputs is None:
-                storage = self._outputs.storage(shapes)
-                gated = self._gated
+            if outputs is not None:
+                return self._run_arena(views, out, outputs, shapes)
+            into = (
+                None
+                if out is None
+                else self._outputs.storage_in(out, views, shapes, self._inputs.names, direct=self._is_certain)
+            )
+            storage = self._outputs.storage(shapes) if into is None else into
+            gated = self._gated
+            try:
                 if gated is None:
                     timing = self._compiled.dispatch(views, storage)
                 elif (number := next((gate := gated.gate).numbers)) < gate.at:
                     timing = gated.usual(views, storage)
                 else:
                     timing = gated.looked(views, storage, number)
-                self._noted(timing)
-                launches = self._launches
-                lengths = launches.fixed if launches.fixed is not None else tuple(map(len, views))
-                arrays = self._outputs.arrays(storage)
-                return Result(self._outputs.names, arrays, timing, self.backend, launches, lengths)
-            if outputs is None:
+            except BaseException as error:
+                if into is not None and into.updating:
+                    arrays_of = ", ".join(f"`{name}`" for name in sorted(into.updating))
+                    error.add_note(
+                        f"{arrays_of} was updated in place: its contents are unspecified now. Fix: pass a copy as the "
+                        "input where it must outlive a failure."
+                    )
+                raise
+            self._noted(timing)
+            launches = self._launches
+            lengths = launches.fixed if launches.fixed is not None else tuple(map(len, views))
+            arrays = self._outputs.arrays(storage)
+            if into is not None:
                 assert out is not None
-                return self._run_into(views, out, shapes)
-            return self._run_arena(views, out, outputs, shapes)
+                arrays = into.delivered(arrays, out)
+            return Result(self._outputs.names, arrays, timing, self.backend, launches, lengths)
         except BackendError as error:
             self._annotate(error, views)
             raise
@@ -258,31 +277,6 @@ class Pipeline(Unique):
     ) -> Result:
         launches = self._launches
         return Result(self._outputs.names, arrays, timing, self.backend, launches, launches.lengths(views))
-
-    def _run_into(self, views: tuple[HostBytes, ...], out: OutArrays, shapes: Shapes | None) -> Result:
-        """Writes the caller's arrays only once the dispatch has succeeded, so that a failure leaves them unchanged,
-        unless the program has none: then they are written at once, and lost devices and interrupts leave something.
-
-        Those that are inputs too are updated in place, and a failure leaves something in them.
-        """
-        targets = self._outputs.checked_targets(out)
-        storage = self._outputs.storage_in(targets, views, shapes, self._inputs.names, direct=self._is_certain)
-        try:
-            timing = self._noted(self._compiled.dispatch(views, storage))
-        except BaseException as error:
-            if storage.updating:
-                arrays_of = ", ".join(f"`{name}`" for name in storage.updating)
-                error.add_note(
-                    f"{arrays_of} was updated in place: its contents are unspecified now. Fix: pass a copy as the "
-                    "input where it must outlive a failure."
-                )
-            raise
-        names = self._outputs.names
-        arrays = self._outputs.arrays(storage)
-        for name, array in zip(names, arrays, strict=True):
-            if name in targets and array is not targets[name]:
-                targets[name].reshape(-1)[:] = array.reshape(-1)
-        return self._result(tuple(out.get(n, a) for n, a in zip(names, arrays, strict=True)), timing, views)
 
     def _run_arena(
         self, views: tuple[HostBytes, ...], out: OutArrays | None, arena: OutputArena, shapes: Shapes | None

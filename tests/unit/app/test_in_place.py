@@ -180,3 +180,31 @@ def test_what_overlaps_in_part_or_with_another_buffer_is_refused(backend: str) -
         with pytest.raises(InvalidInput, match="read-only"):
             session.dispatch(PROGRAM, [2.0, X, frozen], out={"y": frozen})
     np.testing.assert_array_equal(memory, np.arange(80, dtype=np.float32))
+
+
+def test_an_array_over_other_memory_is_written_where_it_lies(session: vyre.Session) -> None:
+    """Arrays that own their memory, views of others, and parts of them: all are compared by the bytes they cover."""
+    memory = np.zeros(130, np.float32)
+    program = scaled()
+    with_part, whole = memory[65:129], np.empty(64, np.float32)
+    for x, target in ((X[:64], whole), (X[:64], with_part), (memory[:64], with_part), (bytes(X[:64]), whole)):
+        target[:] = -1
+        result = session.dispatch(program, {"a": 2.0, "x": x}, out={"y": target})
+        assert result["y"] is target
+        np.testing.assert_array_equal(target, 2 * np.frombuffer(x, np.float32))
+    for x, target in ((whole, whole), (memory[:64], memory[63:127]), (memoryview(memory)[60:124], memory[:64])):
+        before = memory.copy(), whole.copy()
+        with pytest.raises(InvalidResource, match="out `y` shares memory with input `x`"):
+            session.dispatch(program, {"a": 2.0, "x": x}, out={"y": target})
+        np.testing.assert_array_equal(memory, before[0])
+        np.testing.assert_array_equal(whole, before[1])
+
+
+def scaled() -> vyre.Program:
+    with ProgramBuilder("scaled", workgroup=8) as p:
+        a, x = p.param("a", vyre.f32), p.input("x", vyre.f32)
+        y = p.output("y", vyre.f32, like="x")
+        i = p.global_id()
+        with p.if_(i < y.length):
+            y[i] = a * x[i]
+    return p.build()

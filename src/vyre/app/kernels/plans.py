@@ -267,8 +267,8 @@ class CallPlan:
         views = self._template.copy()
         for place, position, _, convert in (*self._read, *self._updated):
             views[place] = convert(values[position])
-        sizes = tuple([None if target is None else target.size for target in targets])
-        storage = self._outputs.sized_storage(sizes, shapes)
+        out = {name: target for name, target in zip(self._outputs.names, targets, strict=True) if target is not None}
+        storage = self._outputs.storage_for(out, shapes)
         self._pipeline.fill(views, storage)
         return _delivered(self._outputs.arrays(storage), targets)
 

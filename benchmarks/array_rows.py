@@ -58,7 +58,8 @@ def measure_out(site: Site, rounds: int, *, elements: int) -> Samples:
         i = p.global_id()
         with p.if_(i < scaled.length):
             scaled[i] = a * source[i]
-    program, inputs = p.build(), {"a": 0.5, "x": x}
+    program = p.build()
+    inputs: dict[str, Any] = {"a": 0.5, "x": x}
     with site.open() as session:
         ours = partial(session.dispatch, program, inputs, out={"y": y})
         new = partial(session.dispatch, program, inputs)

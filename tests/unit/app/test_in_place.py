@@ -192,7 +192,9 @@ def test_an_array_over_other_memory_is_written_where_it_lies(session: vyre.Sessi
         result = session.dispatch(program, {"a": 2.0, "x": x}, out={"y": target})
         assert result["y"] is target
         np.testing.assert_array_equal(target, 2 * np.frombuffer(x, np.float32))
-    for x, target in ((whole, whole), (memory[:64], memory[63:127]), (memoryview(memory)[60:124], memory[:64])):
+    part: Any = memoryview(memory)[60:124]  # type: ignore[arg-type]
+    shared: list[tuple[Any, Any]] = [(whole, whole), (memory[:64], memory[63:127]), (part, memory[:64])]
+    for x, target in shared:
         before = memory.copy(), whole.copy()
         with pytest.raises(InvalidResource, match="out `y` shares memory with input `x`"):
             session.dispatch(program, {"a": 2.0, "x": x}, out={"y": target})

@@ -14,7 +14,7 @@ from vyre.domain.float_mode import in_default_mode
 from vyre.domain.frozen import frozen
 from vyre.ports.aot import AotRegistry
 from vyre.ports.backend import BackendCatalog
-from vyre.ports.bundles import AotEmitter, AotTargetId
+from vyre.ports.bundles import AotEmitter, AotTargetId, BundleSupport
 
 if TYPE_CHECKING:
     from vyre.app.bundle import LoadedBundle
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from vyre.domain.ir.program import Program, ProgramLike
     from vyre.domain.names import Grid
     from vyre.domain.specialization import SpecInput
-    from vyre.ports.bundles import BundleSupport
 
 BUNDLE_SUFFIX: Final = ".vyrz"
 

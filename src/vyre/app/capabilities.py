@@ -14,7 +14,7 @@ from vyre.domain.device import DeviceProfile, claimed_features
 from vyre.domain.errors import BackendError
 from vyre.domain.ir.buffers import element_of
 from vyre.domain.ir.operators import operators_at
-from vyre.domain.ir.program import Program, ProgramSource
+from vyre.domain.ir.program import Program, ProgramLike, ProgramSource
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.missing import Missing, missing_from
 from vyre.domain.names import OpId
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from vyre.app.session_core import SessionCore
     from vyre.app.shorthand import Keywords
     from vyre.domain.dispatch import DispatchConfig
-    from vyre.domain.ir.program import ProgramLike
     from vyre.ports.backend import BackendCatalog, BackendRegistration
 
 

@@ -13,7 +13,7 @@ from vyre.domain.float_mode import in_default_mode
 from vyre.domain.printable import shown
 from vyre.domain.recursion import telling_of_depth
 from vyre.ports.backend import BackendCatalog, BackendRegistration
-from vyre.ports.emission import GRID_SYNC_MODES, NATIVE, CodeEmission, EmissionOptions
+from vyre.ports.emission import GRID_SYNC_MODES, NATIVE, CodeEmission, EmissionOptions, EmittedModule
 
 if TYPE_CHECKING:
     from vyre.app.dialects.lowered import LoweredProgram, LoweringChoice
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from vyre.domain.ir.program import Program, ProgramLike
     from vyre.domain.optimize.passes import PassResult
     from vyre.domain.specialization import SpecInput
-    from vyre.ports.emission import EmittedModule
 
 
 @telling_of_depth

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre.domain.gates import asked
+from vyre.domain.gates import Gate, asked
 
 if TYPE_CHECKING:
-    from vyre.domain.gates import Gate
     from vyre.domain.ir.program import Program
     from vyre.ports.support import Telemetry
 

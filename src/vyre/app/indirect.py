@@ -14,7 +14,7 @@ from vyre.app.resident_dispatch import BoundResidentLaunch, BoundWork
 from vyre.domain.arguments import expect
 from vyre.domain.errors import GridOverflow, InvalidInput
 from vyre.domain.indirect_grids import AXES, with_indirect_grid
-from vyre.domain.ir.program import Program, ProgramSource
+from vyre.domain.ir.program import Program, ProgramLike, ProgramSource
 from vyre.ports.requests import Readback, Upload
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from vyre.app.session_core import SessionCore
     from vyre.app.shorthand import Indirect, Keywords
     from vyre.domain.dispatch import DispatchConfig, OutputArena
-    from vyre.domain.ir.program import ProgramLike
     from vyre.domain.names import Dim3
 
 T = TypeVar("T")

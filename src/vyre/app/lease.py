@@ -13,7 +13,7 @@ from weakref import ref
 from vyre.adapters.forks import process_lock, tell_in_forks
 from vyre.app.asynchrony.order import Accesses, MemoryOrder
 from vyre.domain.arguments import whole
-from vyre.domain.errors import session_closed, used_in_a_fork
+from vyre.domain.errors import VyreError, session_closed, used_in_a_fork
 from vyre.domain.record import U64_MAX
 from vyre.domain.unique import Unique
 from vyre.ports.backend import Backend
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from vyre.app.asynchrony.work import AsyncWork
     from vyre.app.calibration.review import CostReview
     from vyre.app.residency import ResidentBudget
-    from vyre.domain.errors import VyreError
     from vyre.domain.ir.program import Program
     from vyre.policies.journal import DecisionSink
 

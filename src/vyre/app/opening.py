@@ -12,7 +12,7 @@ from vyre.adapters.disk.configuration import CacheOption, config_of
 from vyre.adapters.telemetry.guarded import decision_sink, expect_methods, session_telemetry
 from vyre.app.asynchrony.admission import USUAL_IN_FLIGHT, checked_in_flight
 from vyre.app.lease import checked_resident_budget
-from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector
+from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector, Selection
 from vyre.app.services import WIRING, Place, Wiring, wired
 from vyre.app.session import Session
 from vyre.app.tuning.sources import PinsOption, TuningSources, load_pins, reference_of
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from vyre.app.device_passes.passes import DevicePasses
     from vyre.app.journal import DecisionJournal
     from vyre.app.prediction import PredictionConfig
-    from vyre.app.selection import Selection
     from vyre.app.shadow.settings import Shadow
     from vyre.domain.gates import Gate
     from vyre.ports.support import Environment, Telemetry

@@ -17,13 +17,12 @@ from vyre.domain.optimize.passes import Pass, PassResult, run_passes
 from vyre.domain.optimize.saturation import SATURATION, rewrites_of, with_laws
 from vyre.domain.printable import shown
 from vyre.domain.recursion import telling_of_depth
-from vyre.domain.specialization import spec_literals
+from vyre.domain.specialization import SpecInput, spec_literals
 from vyre.domain.validation.validator import without_calls
 
 if TYPE_CHECKING:
     from vyre.app.session import Session
     from vyre.domain.dialects.laws.law import Law
-    from vyre.domain.specialization import SpecInput
 
 
 class OptimizedProgram(NamedTuple):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias
 
 from vyre.adapters.forks import is_held_here, process_lock
 from vyre.app.host_arrays import Shapes
-from vyre.app.pipeline import Pipeline
+from vyre.app.pipeline import OutArrays, Pipeline
 from vyre.app.shape_predictor import ShapePredictor
 from vyre.domain.errors import VyreError
 from vyre.policies.journal import DecisionSink, decide
@@ -31,7 +31,7 @@ from vyre.policies.prediction.trace_jit import (
     decide_trace_jit_speculation,
 )
 from vyre.policies.record import U32_MAX, IntRange, record
-from vyre.ports.execution import PreparablePipeline
+from vyre.ports.execution import Phases, PreparablePipeline
 from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
@@ -39,12 +39,10 @@ if TYPE_CHECKING:
     from vyre.app.asynchrony.futures import Submitted
     from vyre.app.background import BackgroundCompiler
     from vyre.app.lease import BackendLease
-    from vyre.app.pipeline import OutArrays
     from vyre.app.preparing import PreparedPipelines, Wanted
     from vyre.app.result import Result
     from vyre.domain.dispatch import DispatchConfig, OutputArena
     from vyre.domain.ir.program import Program
-    from vyre.ports.execution import Phases
     from vyre.ports.requests import HostBytes, OutputStorage
 
 Bound: TypeAlias = Annotated[int, IntRange(1, U32_MAX)]

@@ -14,7 +14,7 @@ from vyre.domain.errors import InvalidInput
 from vyre.domain.ir.numpy_scalars import whole_number
 from vyre.domain.ir.program import Program, ProgramLike
 from vyre.domain.printable import kind_of
-from vyre.domain.specialization import SpecMap, SpecValue, resolve_spec
+from vyre.domain.specialization import SpecInput, SpecMap, SpecValue, resolve_spec
 from vyre.domain.value_identity import identity
 from vyre.ports.interrupts import sealed
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from vyre.app.pipeline import Pipeline
     from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.names import Grid, Size
-    from vyre.domain.specialization import SpecInput
 
 PREPARED: Final = 1024
 """Capacity of the cache, in pipelines."""

@@ -19,7 +19,7 @@ from vyre.domain.printable import kind_of, shown
 from vyre.domain.record import U64_MAX
 from vyre.domain.unique import Closing
 from vyre.ports.execution import ForeignMemory, ResidentMemory
-from vyre.ports.requests import Readback, Upload
+from vyre.ports.requests import HostBytes, Readback, Upload
 from vyre.ports.resident_buffer import Described, ResidentBuffer
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from vyre.app.asynchrony.work import AsyncWork
     from vyre.app.lease import BackendLease
     from vyre.domain.dispatch import ReadableBuffer
-    from vyre.ports.requests import HostBytes
 
 _BYTE: Final = np.dtype(np.uint8)
 """The type of memory without an element type."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from weakref import ref
 
 from vyre.app.resident import ResidentArray, belongs_to
-from vyre.ports.requests import Upload
+from vyre.ports.requests import HostBytes, ResidentSequence, ResidentStep, Upload
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, MutableMapping
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from vyre.app.host_arrays import HostInputs, HostOutputs
     from vyre.app.launches import Launches
     from vyre.app.lease import BackendLease
-    from vyre.ports.requests import HostBytes, ResidentSequence, ResidentStep
     from vyre.ports.resident_buffer import ResidentBuffer
 
 PLANS: Final = 8

@@ -22,7 +22,7 @@ from vyre.app.services import USUAL, Wiring, wired
 from vyre.app.shorthand import Keywords, keywords_of
 from vyre.app.tuning.sources import TuningSources, no_store
 from vyre.domain.arguments import expect
-from vyre.domain.dispatch import DEFAULT_CONFIG, REMEMBERED_TIMINGS, DispatchConfig, DispatchTiming
+from vyre.domain.dispatch import DEFAULT_CONFIG, REMEMBERED_TIMINGS, DispatchConfig, DispatchTiming, ReadableBuffer
 from vyre.domain.errors import UnsupportedFeature, VyreError
 from vyre.domain.ir.program import Program, ProgramLike, ProgramSource
 from vyre.ports.interrupts import sealed
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from vyre.app.prediction import Kind, PredictionConfig, ShapeObserver
     from vyre.app.resident import ElementType, ResidentArray
     from vyre.app.tuning.service import TuningService
-    from vyre.domain.dispatch import ReadableBuffer
     from vyre.domain.gates import Gate
     from vyre.domain.names import Grid, Size
     from vyre.domain.specialization import SpecInput

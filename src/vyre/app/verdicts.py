@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Final
 from vyre.app.services import WIRING
 from vyre.domain.ir.expr import Native
 from vyre.domain.ir.node_facts import node_facts
-from vyre.domain.program_report import InvalidProgram
+from vyre.domain.program_report import InvalidProgram, Report
 from vyre.domain.validation.known import is_checked, remember_order
 
 if TYPE_CHECKING:
     from vyre.domain.artifact_key import ArtifactKey
     from vyre.domain.ir.program import Program
-    from vyre.domain.program_report import Report
     from vyre.ports.artifact_store import Artifact, ArtifactStore
 
 VALID: Final = b"valid"

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from vyre.domain.lazy_names import FunctionAbove
 from vyre.domain.printable import shown
-from vyre.domain.races import races_text
+from vyre.domain.races import DataRace, races_text
 
 if TYPE_CHECKING:
     from vyre.domain.names import Dim3
-    from vyre.domain.races import DataRace
     from vyre.domain.source_location import SourceLocation
 
 _FIX: Final = "Fix: "

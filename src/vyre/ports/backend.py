@@ -25,7 +25,7 @@ from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from vyre.domain.device import DeviceProfile
+from vyre.domain.device import DeviceProfile, EngineKind
 from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.float_mode import in_default_mode
 from vyre.domain.frozen import frozen
@@ -35,7 +35,6 @@ from vyre.ports.requests import SequenceSubmission
 from vyre.ports.support import SILENT, Environment, Profiler, Telemetry
 
 if TYPE_CHECKING:
-    from vyre.domain.device import EngineKind
     from vyre.policies.journal import DecisionSink
     from vyre.ports.artifact_store import ArtifactStore
     from vyre.ports.bundles import BundleSupport

@@ -12,6 +12,7 @@ continue``.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from vyre.adapters.reference.engine import Memory, RunOptions
 from vyre.adapters.reference.scalar_expressions import (
@@ -21,7 +22,6 @@ from vyre.adapters.reference.scalar_expressions import (
     launch_id,
     load,
     local,
-    map_values,
     private_load,
     subgroup_ballot,
     subgroup_reduce,
@@ -44,11 +44,12 @@ from vyre.adapters.reference.scalar_statements import (
 )
 from vyre.domain.errors import DispatchTimeout, UnsupportedFeature
 from vyre.domain.ir import nodes as ir
-from vyre.domain.ir.operators import SUBGROUP, AtomicOp, BinaryOp, binary_result, unary_result
+from vyre.domain.ir.operators import SUBGROUP, AtomicOp
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.launch import Launch
 from vyre.domain.numerics import scalar
+from vyre.domain.numerics.constants import FOLD
 from vyre.domain.op_ids import INDIRECT_FIX
 from vyre.domain.scoped_names import ScopedNames
 from vyre.domain.sites import site_of, trap_label
@@ -220,32 +221,6 @@ class ScalarCompiler:
                 return (lambda wg, lanes: [lane % WIDTH for lane in lanes]), U32
             case ir.SubgroupSize():
                 return constant(WIDTH), U32
-            case ir.Binary(op, left, right):
-                return self._binary(op, left, right)
-            case ir.Unary(op, operand):
-                evaluate, dtype = self.expr(operand)
-                result = unary_result(op, dtype)
-                assert result is not None
-                return map_values(lambda a: scalar.unary(op, dtype, a), evaluate), result
-            case ir.Select(condition, on_true, on_false):
-                return self._select(condition, on_true, on_false)
-            case ir.Cast(target, operand):
-                evaluate, source = self.expr(operand)
-                return map_values(lambda a: scalar.cast(source, target, a), evaluate), target
-            case ir.Bitcast(target, operand):
-                evaluate, source = self.expr(operand)
-                return map_values(lambda a: scalar.bitcast(source, target, a), evaluate), target
-            case ir.Narrow(target, operand):
-                return map_values(lambda a: scalar.narrow(target, a), self.expr(operand)[0]), target.widened
-            case ir.Pack(target, operand):
-                return map_values(lambda a: scalar.pack(target, a), self.expr(operand)[0]), U32
-            case ir.Unpack(target, operand):
-                return map_values(lambda a: scalar.unpack(target, a), self.expr(operand)[0]), target.widened
-            case ir.WrapCast(target, operand):
-                evaluate, source = self.expr(operand)
-                return map_values(lambda a: scalar.wrap_cast(source, target, a), evaluate), target
-            case ir.Fma(a, b, c):
-                return self._fma(a, b, c)
             case ir.Atomic():
                 return self._atomic(expr)
             case ir.SubgroupReduce(subgroup, value):
@@ -258,37 +233,18 @@ class ScalarCompiler:
                 return subgroup_shuffle(evaluate, self.expr(lane)[0]), dtype
             case ir.Call() | ir.Native():
                 raise AssertionError("calls are expanded before, and native text is none of the reference's")
+            case _:
+                return self._operation(expr)
 
-    def _binary(self, op: BinaryOp, left: ir.Expr, right: ir.Expr) -> tuple[Evaluate, ScalarType]:
-        (evaluate_left, dtype), (evaluate_right, right_type) = self.expr(left), self.expr(right)
-        result = binary_result(op, dtype, right_type)
-        assert result is not None
-
-        def evaluate(wg: Workgroup, lanes: Lanes) -> Values:
-            a = evaluate_left(wg, lanes)
-            b = evaluate_right(wg, lanes)
-            return [scalar.binary(op, dtype, x, y) for x, y in zip(a, b, strict=True)]
-
-        return evaluate, result
-
-    def _select(self, condition: ir.Expr, on_true: ir.Expr, on_false: ir.Expr) -> tuple[Evaluate, ScalarType]:
-        parts = [self.expr(e) for e in (condition, on_true, on_false)]
+    def _operation(self, expr: ir.Expr) -> tuple[Evaluate, ScalarType]:
+        """Compiles an operation whose value depends on its operands alone, by its scalar rule for each lane."""
+        parts = [self.expr(operand) for operand in ir.children(expr)]
+        rule = partial(FOLD[type(expr)], ir.DISTINCTIONS[type(expr)](expr), parts[0][1])
 
         def evaluate(wg: Workgroup, lanes: Lanes) -> Values:
-            c, t, f = (part(wg, lanes) for part, _ in parts)
-            return [x if k else y for k, x, y in zip(c, t, f, strict=True)]
+            return list(map(rule, *[part(wg, lanes) for part, _ in parts]))
 
-        return evaluate, parts[1][1]
-
-    def _fma(self, a: ir.Expr, b: ir.Expr, c: ir.Expr) -> tuple[Evaluate, ScalarType]:
-        parts = [self.expr(e) for e in (a, b, c)]
-        dtype = parts[0][1]
-
-        def evaluate(wg: Workgroup, lanes: Lanes) -> Values:
-            x, y, z = (part(wg, lanes) for part, _ in parts)
-            return [scalar.fma(dtype, *abc) for abc in zip(x, y, z, strict=True)]
-
-        return evaluate, dtype
+        return evaluate, ir.result_type(expr, *[dtype for _, dtype in parts])
 
     def _atomic(self, node: ir.Atomic) -> tuple[Evaluate, ScalarType]:
         name, op, dtype = node.buffer, node.op, self.elements[node.buffer]

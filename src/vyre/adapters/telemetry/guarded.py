@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING, Final, cast
 
 from vyre.adapters.system import SystemClock
 from vyre.adapters.telemetry.application import ApplicationTelemetry
-from vyre.domain.errors import ErrorCode, Event
-from vyre.ports.support import NullTelemetry
+from vyre.domain.errors import ErrorCode, Event, VyreError
+from vyre.ports.support import Clock, NullTelemetry, Profiler, Telemetry
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from vyre.domain.errors import VyreError
     from vyre.policies.journal import Decision, DecisionSink
-    from vyre.ports.support import Clock, Profiler, Telemetry
 
     Ranges = Callable[[str], AbstractContextManager[object]]
 

@@ -15,24 +15,26 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from vyre.adapters.forwarding import ForwardsEngine, ForwardsPreparation, ForwardsStepLimits, is_preparable
 from vyre.adapters.telemetry.guarded import CURRENT_DISPATCH, GuardedTelemetry
 from vyre.domain.errors import BackendError
-from vyre.ports.execution import CacheCounters, CompiledPipeline, CompileResult
+from vyre.ports.execution import (
+    AsyncExecutor,
+    BoundResidentStep,
+    CacheCounters,
+    CompiledPipeline,
+    CompileResult,
+    PendingDispatch,
+    PipelineCompiler,
+    PreparablePipeline,
+    ProgramExecutor,
+    ResidentBinder,
+    ResidentExecutor,
+    ResidentMemory,
+)
 from vyre.ports.resident_buffer import ResidentBuffer
 
 if TYPE_CHECKING:
     from vyre.domain.dispatch import DispatchConfig, DispatchTiming
     from vyre.domain.ir.program import Program
     from vyre.ports.backend import Backend
-    from vyre.ports.execution import (
-        AsyncExecutor,
-        BoundResidentStep,
-        PendingDispatch,
-        PipelineCompiler,
-        PreparablePipeline,
-        ProgramExecutor,
-        ResidentBinder,
-        ResidentExecutor,
-        ResidentMemory,
-    )
     from vyre.ports.gathering import BoundGather, GatheredReads, Ranges
     from vyre.ports.persistent import (
         EndedJobs,

@@ -23,7 +23,7 @@ from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import If, Let, Store
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.program_report import InvalidProgram
-from vyre.ports.proving import Answer, Proof
+from vyre.ports.proving import Answer, Proof, Prover
 
 if TYPE_CHECKING:
     from vyre.app.lease import BackendLease
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from vyre.domain.dialects.operations import Operation
     from vyre.domain.ir.definitions import Definition
     from vyre.ports.backend import Backend
-    from vyre.ports.proving import Prover
     from vyre.ports.verdict_store import VerdictStore
 
 WORKGROUP: Final = (64, 1, 1)

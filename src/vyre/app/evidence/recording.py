@@ -11,10 +11,10 @@ import numpy as np
 from vyre.app.evidence.writing import Noted, Outcome, write_bundle
 from vyre.app.resident_dispatch import Arguments, has_resident
 from vyre.domain.arguments import path_of, whole
-from vyre.domain.dispatch import DispatchTiming, OutputArena
+from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena
 from vyre.domain.errors import InvalidInput
 from vyre.domain.evidence.failures import PROGRAM_ERRORS, Failure, failure_of
-from vyre.domain.evidence.records import DISPATCH
+from vyre.domain.evidence.records import DISPATCH, Evidence
 from vyre.domain.ir.buffers import inputs_of, outputs_of
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from vyre.app.persistent.tickets import Ticket
     from vyre.app.pipeline import Inputs, Pipeline
     from vyre.app.resident import ResidentArray
-    from vyre.domain.dispatch import DispatchConfig
-    from vyre.domain.evidence.records import Evidence
     from vyre.domain.ir.program import Program
     from vyre.ports.backend import Backend
 

@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, overload
 
 from vyre.adapters.forks import process_lock
-from vyre.app.kernels.arguments import Arguments
+from vyre.app.kernels.arguments import Arguments, Resolved, Values
 from vyre.app.kernels.current_session import current_session
 from vyre.app.kernels.entered import ENTERED
 from vyre.app.kernels.launches import (
@@ -25,7 +25,7 @@ from vyre.app.kernels.plans import CallPlan
 from vyre.app.shorthand import Keywords
 from vyre.app.views import as_html
 from vyre.domain.arguments import expect
-from vyre.domain.dispatch import axes_of
+from vyre.domain.dispatch import DispatchConfig, axes_of
 from vyre.domain.errors import BuildError, InvalidInput, KernelSourceError, UnfitArguments
 from vyre.domain.frontend.carrying import Carried, Remaking
 from vyre.domain.frontend.definition import KernelDefinition, Specialized
@@ -40,11 +40,8 @@ from vyre.domain.value_identity import identity
 from vyre.ports.interrupts import sealed
 
 if TYPE_CHECKING:
-    from vyre.app.kernels.arguments import Resolved, Values
     from vyre.app.pipeline import Argument, Pipeline
     from vyre.app.session import Session
-    from vyre.domain.dispatch import DispatchConfig
-    from vyre.domain.frontend.definition import Specialized
     from vyre.domain.frontend.typed_calls import TypedCalls
     from vyre.domain.names import Grid
 

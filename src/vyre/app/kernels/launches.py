@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, Type
 
 import numpy as np
 
-from vyre.app.kernels.arguments import is_output
-from vyre.app.kernels.plans import LaunchPlan
-from vyre.app.preparing import Key, shorthand_key
+from vyre.app.kernels.arguments import Arguments, Resolved, Values, is_output
+from vyre.app.kernels.plans import CallPlan, LaunchPlan
+from vyre.app.preparing import Key, PreparedPipelines, shorthand_key
 from vyre.app.resident import ResidentArray
 from vyre.app.shorthand import Keywords, check_config
 from vyre.domain.arguments import expect
@@ -24,11 +24,8 @@ from vyre.domain.printable import shown
 from vyre.domain.specialization import SpecMap, SpecValue
 
 if TYPE_CHECKING:
-    from vyre.app.kernels.arguments import Arguments, Resolved, Values
-    from vyre.app.kernels.plans import CallPlan
     from vyre.app.lease import BackendLease
     from vyre.app.pipeline import Argument, Inputs, OutArrays, Pipeline
-    from vyre.app.preparing import PreparedPipelines
     from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.frontend.definition import Specialized
     from vyre.domain.names import Size

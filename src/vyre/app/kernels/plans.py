@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from vyre.app.host_arrays import HostOutputs, converter_of
+from vyre.app.host_arrays import HostOutputs, Shapes, converter_of
 from vyre.app.host_memory import host_dtype
-from vyre.app.kernels.arguments import Shape, Values
+from vyre.app.kernels.arguments import Arguments, Resolved, Shape, Values
 from vyre.app.kernels.call_code import BoundArgument, usual_call
 from vyre.app.resident import ResidentArray, belongs_to
 from vyre.domain.errors import InvalidInput, InvalidResource
@@ -29,8 +29,6 @@ from vyre.domain.ir.types import ScalarType
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from vyre.app.host_arrays import Shapes
-    from vyre.app.kernels.arguments import Arguments, Resolved
     from vyre.app.lease import BackendLease
     from vyre.app.pipeline import Pipeline
     from vyre.domain.dispatch import DispatchConfig

@@ -14,7 +14,7 @@ from vyre.adapters.forks import process_lock
 from vyre.adapters.forwarding import ForwardsEngine
 from vyre.ports.interrupts import sealed
 from vyre.ports.persistent import EndedJobs, JobMemory, PersistentEngine, PersistentExecutor
-from vyre.ports.requests import DispatchRequest
+from vyre.ports.requests import DispatchRequest, HostBytes
 
 if TYPE_CHECKING:
     from vyre.app.shadow.pipelines import HostSamples
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from vyre.domain.dispatch import DispatchConfig, DispatchTiming
     from vyre.domain.ir.program import Program
     from vyre.ports.backend import Backend
-    from vyre.ports.requests import HostBytes
 
 
 class ShadowedPersistent:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -15,19 +15,16 @@ from vyre.app.shadow.comparing import Mismatch
 from vyre.app.shadow.service import Found, ShadowService
 from vyre.domain.binding import plan_bindings
 from vyre.domain.errors import UnsupportedFeature
-from vyre.ports.persistent import StepsRan
+from vyre.ports.persistent import KeptSteps, PersistentSteps, StepsRan
 from vyre.ports.requests import FLAG_BYTES, Readback, ResidentSequence, ResidentStep, Resource, Upload
 from vyre.ports.resident_buffer import ResidentBuffer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from vyre.app.shadow.state import ShadowState
     from vyre.domain.dispatch import DispatchConfig, DispatchTiming
     from vyre.domain.ir.program import Program
     from vyre.ports.backend import Backend
     from vyre.ports.execution import BoundResidentStep, ResidentBinder, ResidentExecutor, ResidentMemory
-    from vyre.ports.persistent import KeptSteps, PersistentSteps
 
 T = TypeVar("T")
 MOST_ISOLATED: Final = 256

@@ -6,14 +6,26 @@ All operands are always evaluated, from left to right; nothing short-circuits.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Final, TypeAlias, get_args
 
 from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.ir.bits import bits_value, value_bits
-from vyre.domain.ir.forms import OPERANDS, Effect, distinction, expression, functions, with_effects
+from vyre.domain.ir.forms import FORMS, OPERANDS, Effect, distinction, expression, functions, with_effects
 from vyre.domain.ir.node import Node, misplaced
 from vyre.domain.ir.numpy_scalars import NumpyNumber, python_number
-from vyre.domain.ir.operators import SUBGROUP, AtomicOp, BinaryOp, Ordering, Span, SubgroupOp, UnaryOp
+from vyre.domain.ir.operators import (
+    BINARY,
+    SUBGROUP,
+    UNARY,
+    AtomicOp,
+    BinaryOp,
+    Ordering,
+    Result,
+    Span,
+    SubgroupOp,
+    UnaryOp,
+)
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.printable import shown
 from vyre.domain.source_location import SourceLocation
@@ -332,6 +344,22 @@ ORDERED: Final = IMPURE | with_effects(Effect.READS)
 def is_common(expr: Expr) -> bool:
     """Returns whether an expression has one value in all lanes of a subgroup by what it is: a ballot or reduction."""
     return type(expr) is SubgroupBallot or (type(expr) is SubgroupReduce and SUBGROUP[expr.op].span is Span.ALL)
+
+
+def result_type(expr: Expr, *operands: ScalarType) -> ScalarType:
+    """Returns the type of an expression whose form or operator tells it, on operands of these types, which are
+    legal.
+    """
+    if isinstance(expr, Binary | Unary):
+        row = BINARY[expr.op] if isinstance(expr, Binary) else UNARY[expr.op]
+        return ScalarType.BOOL if row.result is Result.BOOL else operands[0]
+    result = FORMS[type(expr)].result
+    if isinstance(result, int):
+        return operands[result]
+    if isinstance(result, str):
+        result = attrgetter(result)(expr)
+    assert isinstance(result, ScalarType)
+    return result
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:

@@ -14,7 +14,6 @@ from typing import Any, Final
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.bits import value_bits
 from vyre.domain.ir.buffers import element_of
-from vyre.domain.ir.forms import FORMS
 from vyre.domain.ir.operators import BINARY, COMMUTING, UNARY, BinaryOp, Element, Result, UnaryOp
 from vyre.domain.ir.program import Access, Program
 from vyre.domain.ir.types import ScalarType
@@ -328,9 +327,7 @@ class ValueTable:
         return self._fresh(parts[-1].dtype, LIMITS[parts[-1].dtype], False)
 
     def _exchanged(self, expr: ir.Expr, *parts: Value) -> Value:
-        result = FORMS[type(expr)].result
-        dtype = parts[result].dtype if isinstance(result, int) else result
-        assert isinstance(dtype, ScalarType)
+        dtype = ir.result_type(expr, *[part.dtype for part in parts])
         return self._fresh(dtype, LIMITS[dtype], False)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from vyre.adapters.cuda.machine.compilation import END
+from vyre.adapters.cuda.machine.compilation import END, Block, Code
 from vyre.adapters.cuda.machine.faults import FaultKind, KernelFault
 from vyre.adapters.cuda.machine.launch import WARP, Batch, Frame, Launch, Parked, Positions, Round, Strand, counted
 from vyre.adapters.cuda.machine.options import KernelReport, Progress, RunOptions
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre.adapters.cuda.machine.compilation import Block, Code
     from vyre.adapters.cuda.machine.memory import DeviceMemory
     from vyre.adapters.cuda.machine.module import MachineEntry
     from vyre.adapters.cuda.machine.paths import Paths

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from vyre.adapters.cuda.codes import Result, is_sticky
 from vyre.adapters.cuda.ptx.kernel import EmittedKernel, ParameterKind
 from vyre.adapters.cuda.ptx.sites import NOWHERE, KernelSites, Site
-from vyre.adapters.cuda.seam import CudaCallError, KernelDiagnosis
+from vyre.adapters.cuda.seam import CudaCallError, FoundAccess, KernelDiagnosis, KernelFinding
 from vyre.domain.errors import (
     BackendError,
     BackendUnavailable,
@@ -34,7 +34,6 @@ from vyre.domain.races import DataRace, RacingAccess, place_text
 
 if TYPE_CHECKING:
     from vyre.adapters.cuda.runtime.loaded import LoadedModule
-    from vyre.adapters.cuda.seam import FoundAccess, KernelFinding
 
 _POINTER: Final = struct.Struct("<Q")
 _RECORD: Final = struct.Struct("<QII")

@@ -20,7 +20,7 @@ from vyre.adapters.reference.engine import Memory, RunOptions
 from vyre.adapters.reference.vector.chunk import Chunk, Failures, Local
 from vyre.adapters.reference.vector.lanes_context import Context, Grid
 from vyre.adapters.reference.vector.statements import StatementCompiler
-from vyre.adapters.reference.vector.storage import ElementRules, Storage
+from vyre.adapters.reference.vector.storage import ElementRules, PrivateStorage, Storage
 from vyre.domain.errors import DispatchTimeout
 from vyre.domain.ir.expr import Atomic, Literal, Load, walk
 from vyre.domain.ir.program import Dim3, Program
@@ -32,7 +32,6 @@ from vyre.domain.validation.validator import check_rules
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from vyre.adapters.reference.vector.storage import PrivateStorage
 
 CHUNK_LANES: Final = 1 << 18
 """Lanes of a chunk.  Measured: fewer have more overhead of Python, more exceed the cache and the allocator's pools."""

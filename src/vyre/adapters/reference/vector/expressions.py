@@ -155,21 +155,10 @@ class ExpressionCompiler:
                 return self._select(condition, on_true, on_false)
             case ir.Cast(target, operand):
                 return self._cast(target, operand)
-            case ir.Bitcast(target, operand):
-                inner, source, _, _ = self.compile(operand)
-                return Compiled(_apply_one(lanes.bitcast(source, target), inner, source), target)
-            case ir.Narrow(target, operand):
-                inner, source, _, _ = self.compile(operand)
-                return Compiled(_apply_one(lanes.narrow(target), inner, source), source)
-            case ir.Pack(target, operand):
-                inner, source, _, _ = self.compile(operand)
-                return Compiled(_apply_one(lanes.pack(target), inner, source), U32)
-            case ir.Unpack(target, operand):
-                inner, source, _, _ = self.compile(operand)
-                return Compiled(_apply_one(lanes.unpack(target), inner, source), target.widened)
-            case ir.WrapCast(target, operand):
-                inner, source, _, _ = self.compile(operand)
-                return Compiled(_apply_one(lanes.wrap_cast(source, target), inner, source), target)
+            case ir.Bitcast() | ir.Narrow() | ir.Pack() | ir.Unpack() | ir.WrapCast():
+                inner, source, _, _ = self.compile(expr.operand)
+                rule = _CONVERSIONS[type(expr)](source, expr.dtype)
+                return Compiled(_apply_one(rule, inner, source), ir.result_type(expr, source))
             case ir.Fma(a, b, c):
                 return self._fma(a, b, c)
             case ir.Atomic():
@@ -342,6 +331,13 @@ class ExpressionCompiler:
         return execute
 
 
+_CONVERSIONS: Final[dict[type, Callable[[ScalarType, ScalarType], UnaryRule]]] = {
+    ir.Bitcast: lambda source, target: lanes.bitcast(source, target),
+    ir.Narrow: lambda source, target: lanes.narrow(target),
+    ir.Pack: lambda source, target: lanes.pack(target),
+    ir.Unpack: lambda source, target: lanes.unpack(target),
+    ir.WrapCast: lambda source, target: lanes.wrap_cast(source, target),
+}
 _WORTH_KEEPING: Final = (ir.Binary, ir.Unary, ir.Cast, ir.Fma, ir.Load, ir.Narrow, ir.Pack, ir.Unpack, ir.WrapCast)
 
 

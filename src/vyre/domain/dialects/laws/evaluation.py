@@ -5,32 +5,28 @@ One walk serves all of them.  An algebra says what an operator does to its own k
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from vyre.domain.ir.expr import (
     PURE,
     Binary,
-    Bitcast,
     Call,
-    Cast,
     Expr,
     Fma,
     Literal,
-    Narrow,
     Native,
-    Pack,
     Select,
     Unary,
-    Unpack,
     Var,
-    WrapCast,
+    children,
+    result_type,
 )
 from vyre.domain.ir.node import Node
-from vyre.domain.ir.operators import BinaryOp, UnaryOp, binary_result, unary_result
+from vyre.domain.ir.operators import BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar
-from vyre.domain.numerics.constants import CONVERSIONS
+from vyre.domain.numerics.constants import CONVERSIONS, FOLD
 from vyre.domain.numerics.scalar import ValueType
 
 V = TypeVar("V")
@@ -102,29 +98,24 @@ class _Evaluation:
                 return dtype, self._algebra.literal(dtype, bits)
             case Var(name):
                 return self._holes[name], self._values[name]
-            case Binary(op):
-                (dtype, left), (count, right) = self.of(expr.left), self.of(expr.right)
-                result = binary_result(op, dtype, count)
-                assert result is not None
-                return result, self._algebra.binary(op, dtype, count, left, right)
-            case Unary(op):
-                dtype, operand = self.of(expr.operand)
-                result = unary_result(op, dtype)
-                assert result is not None
-                return result, self._algebra.unary(op, dtype, operand)
-            case Select():
-                condition = self.of(expr.condition)[1]
-                dtype, on_true = self.of(expr.on_true)
-                return dtype, self._algebra.select(dtype, condition, on_true, self.of(expr.on_false)[1])
-            case Fma():
-                (dtype, a), (_, b), (_, c) = self.of(expr.a), self.of(expr.b), self.of(expr.c)
-                return dtype, self._algebra.fma(dtype, a, b, c)
-            case Cast(target) | Bitcast(target) | Narrow(target) | Pack(target) | Unpack(target) | WrapCast(target):
-                source, operand = self.of(expr.operand)
-                value = self._algebra.convert(type(expr), source, target, operand)
-                return ScalarType.U32 if isinstance(expr, Pack) else target.widened, value
+            case _ if type(expr) in FOLD:
+                types, values = zip(*map(self.of, children(expr)), strict=True)
+                return result_type(expr, *types), self._operation(expr, types, values)
             case _:
                 raise KeyError(type(expr))
+
+    def _operation(self, expr: Any, types: Sequence[ScalarType], values: Sequence[Any]) -> Any:
+        match expr:
+            case Binary(op):
+                return self._algebra.binary(op, *types, *values)
+            case Unary(op):
+                return self._algebra.unary(op, *types, *values)
+            case Select():
+                return self._algebra.select(types[1], *values)
+            case Fma():
+                return self._algebra.fma(types[0], *values)
+            case _:
+                return self._algebra.convert(type(expr), types[0], expr.dtype, *values)
 
 
 class ScalarAlgebra:

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.node import Node
-from vyre.domain.ir.operators import BINARY, TRANSCENDENTALS, BinaryOp, UnaryOp, binary_result, unary_result
+from vyre.domain.ir.operators import BINARY, TRANSCENDENTALS, BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_nodes
 from vyre.domain.numerics.constants import FOLD
@@ -90,25 +90,10 @@ def operator_head(node: Any, operands: tuple[ScalarType, ...], elements: Types) 
 
     The operands must be legal.
     """
-    first = operands[0]
-    match node:
-        case ir.Binary():
-            result = binary_result(node.op, first, operands[1])
-            assert result is not None
-            return Head(ir.Binary, node.op, result, first)
-        case ir.Unary():
-            result = unary_result(node.op, first)
-            assert result is not None
-            return Head(ir.Unary, node.op, result, first)
-        case ir.Select():
-            return Head(ir.Select, None, operands[1], operands[1])
-        case ir.Load():
-            return Head(ir.Load, node.buffer, elements[node.buffer], first)
-        case ir.Fma():
-            return Head(ir.Fma, None, first, first)
-        case ir.Pack():
-            return Head(ir.Pack, node.dtype, _U32, first)
-    return Head(type(node), node.dtype, node.dtype.widened, first)
+    if type(node) is ir.Load:
+        return Head(ir.Load, node.buffer, elements[node.buffer], operands[0])
+    kind, result = type(node), ir.result_type(node, *operands)
+    return Head(kind, ir.DISTINCTIONS[kind](node), result, result if kind is ir.Select else operands[0])
 
 
 def built(head: Head, operands: list[ir.Expr], loc: SourceLocation | None) -> ir.Expr:

@@ -11,13 +11,12 @@ from vyre.adapters.cuda.machine.access import LOCATE
 from vyre.adapters.cuda.machine.instructions.lanewise import Step, full, reader, writer
 from vyre.adapters.cuda.machine.instructions.memory import SCOPES, by_allocation, check_known, effective_address, put
 from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, unsigned
-from vyre.adapters.cuda.machine.launch import Awaited
+from vyre.adapters.cuda.machine.launch import Awaited, Frame
 from vyre.adapters.lanes.types import Dense, Lanes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from vyre.adapters.cuda.machine.launch import Frame
     from vyre.adapters.cuda.machine.memory import Index, Region
     from vyre.adapters.cuda.machine.operands import Operands
 

@@ -19,13 +19,12 @@ from vyre.adapters.cuda.machine.instructions.memory import (
     elements,
     store_checked,
 )
-from vyre.adapters.cuda.machine.launch import PendingCopy
+from vyre.adapters.cuda.machine.launch import Frame, PendingCopy
 from vyre.adapters.cuda.machine.memory import FRESH
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from vyre.adapters.cuda.machine.launch import Frame
     from vyre.adapters.cuda.machine.operands import Operands
 
 _SIZES: Final = {"ca": (4, 8, 16), "cg": (16,)}

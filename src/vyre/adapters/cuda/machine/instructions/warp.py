@@ -15,16 +15,14 @@ import numpy as np
 from vyre.adapters.cuda.machine.faults import FaultKind
 from vyre.adapters.cuda.machine.instructions.integer import poison
 from vyre.adapters.cuda.machine.instructions.lanewise import Step, full, reader, writer
-from vyre.adapters.cuda.machine.launch import WARP
-from vyre.adapters.cuda.machine.ptx_syntax import Negated, Pair
+from vyre.adapters.cuda.machine.launch import WARP, Frame
+from vyre.adapters.cuda.machine.ptx_syntax import Instruction, Negated, Pair
 from vyre.adapters.lanes.types import Lanes, LaneScalar
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from vyre.adapters.cuda.machine.launch import Frame
     from vyre.adapters.cuda.machine.operands import Operands
-    from vyre.adapters.cuda.machine.ptx_syntax import Instruction
     from vyre.adapters.cuda.machine.registers import Numbers
 
 _BIT: Final = np.left_shift(np.uint32(1), np.arange(WARP, dtype=np.uint32))

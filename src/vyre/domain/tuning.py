@@ -93,7 +93,7 @@ class Candidate:
     profile: str = ""
 
     def __str__(self) -> str:
-        return f"{self.size} lanes" + (f", {self.profile}" if self.profile else "")
+        return f"workgroup {self.size}" + (f", {self.profile}" if self.profile else "")
 
 
 @record

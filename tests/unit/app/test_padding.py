@@ -114,4 +114,4 @@ def test_the_tuner_tries_padded_grids(tmp_path: Path) -> None:
         report = session.tune(halved, inputs, DispatchConfig(extent=24))
         assert Candidate(8, PADDED) in report.candidates and Candidate(4, PADDED) not in report.candidates
         assert not any(each.profile == PADDED for each in session.tune(halved, inputs).candidates)
-        assert str(Candidate(8, PADDED)) == "8 lanes, padded grid"
+        assert str(Candidate(8, PADDED)) == "workgroup 8, padded grid"

@@ -70,7 +70,7 @@ def test_a_candidate_that_is_clearly_faster_wins(square: Program) -> None:
     assert report.rejected == ()
     fastest = min(report.medians, key=lambda median: median or 0)
     assert report.medians.index(fastest) == 3
-    assert "candidate 3 wins: gain" in report.why
+    assert "workgroup 256 wins: gain" in report.why
 
 
 @pytest.mark.parametrize("saved", [0, 10_000, -100_000], ids=["as fast", "one percent faster", "slower"])
@@ -150,7 +150,7 @@ def test_a_winner_is_checked_once_more(square: Program, tmp_path: Path) -> None:
     report = tune(device, square, tmp_path)
     assert (report.winner, report.config) == (None, DispatchConfig())
     assert report.rejected == (Rejected(Candidate(256), WRONG_BYTES),)
-    assert report.why == f"256 lanes won, but {WRONG_BYTES}"
+    assert report.why == f"workgroup 256 won, but {WRONG_BYTES}"
     assert tune(TunedDevice(faster_with(256)), square, tmp_path).source is TuningSource.RUN, "nothing was remembered"
 
 
@@ -472,7 +472,7 @@ def test_what_won_for_other_lengths_applies_only_where_no_byte_can_change(
         refused = session.tuned(program, {"x": x}, grid=10)
         assert refused.source is TuningSource.DECLARED
         assert refused.config == DispatchConfig(grid=(10, 1, 1))
-        assert refused.why == "256 lanes won, but here it launches 768 lanes, not 640, and 2000 may have an effect"
+        assert refused.why == "workgroup 256 won, but here it launches 768 lanes, not 640, and 2000 may have an effect"
         assert session.tune(program, {"x": x}, grid=10, settings=device.settings()).source is TuningSource.RUN
 
 
@@ -543,7 +543,7 @@ def test_a_pin_is_applied_when_asked(pins: Path, square: Program) -> None:
     device = TunedDevice()
     with opened(device, False, pins=pins) as session:
         tuned = session.tuned(square, {"x": X})
-        assert tuned == (DispatchConfig(workgroup=(256, 1, 1)), TuningSource.PIN, "256 lanes is pinned", True)
+        assert tuned == (DispatchConfig(workgroup=(256, 1, 1)), TuningSource.PIN, "workgroup 256 is pinned", True)
         session.dispatch(square, {"x": X})
         session.dispatch(square, {"x": X}, tune=True)
     assert device.launched == [DispatchConfig(), DispatchConfig(workgroup=(256, 1, 1))]

@@ -50,14 +50,14 @@ def words(found: Outcome) -> str:
 def test_a_winner_in_words(vyre: Vyre, device: TunedDevice) -> None:
     now = words(vyre())
     assert now.startswith("6 ways to launch this program were timed now.\n")
-    assert "The best is 256 lanes, in 10% less time than the declared one (64 lanes)." in now
+    assert "The best is workgroup 256, in 10% less time than the declared one (workgroup 64)." in now
     assert "tune=True" in now
     assert words(vyre()).startswith("6 ways to launch this program were timed earlier.\n")
 
 
 def test_other_outcomes_in_words(vyre: Vyre, device: TunedDevice) -> None:
     device.cost_ns = lambda size, profile: 1_000_000
-    assert "None is proven faster than the declared one (64 lanes)" in words(vyre())
+    assert "None is proven faster than the declared one (workgroup 64)" in words(vyre())
     device.kind, device.jitter_ns = TimeKind.ESTIMATED, (0,)
     device.cost_ns = lambda size, profile: 900_000 if size == 256 else 1_000_000
     estimated = words(vyre("--again"))
@@ -76,19 +76,19 @@ def test_the_table_tells_candidates_and_the_winner(vyre: Vyre, device: TunedDevi
     ]  # fmt: skip
     assert rows[0].split()[2:] == ["(declared)", "-", "1000.50", "us", "+0.0%", "35"]
     assert rows[3].split()[2:] == ["-", "900.50", "us", "+10.0%", "35"]
-    assert verdict.startswith("winner 256 lanes: candidate 3 wins: gain ")
+    assert verdict.startswith("winner workgroup 256: workgroup 256 wins: gain ")
 
 
 def test_without_a_winner_it_says_why(vyre: Vyre, device: TunedDevice) -> None:
     device.cost_ns = lambda size, profile: 1_000_000
-    assert table(vyre())[-1].startswith("no winner: candidate 1 is not proven faster")
+    assert table(vyre())[-1].startswith("no winner: workgroup 32 is not proven faster")
 
 
 def test_what_was_rejected_is_listed(vyre: Vyre, device: TunedDevice) -> None:
     device.wrong, device.failing = frozenset((256,)), frozenset((32,))
     lines = vyre().out.splitlines()
-    assert "rejected 32 lanes: no 32 lanes today" in lines
-    assert "rejected 256 lanes: its bytes are not those of the reference" in lines
+    assert "rejected workgroup 32: no 32 lanes today" in lines
+    assert "rejected workgroup 256: its bytes are not those of the reference" in lines
 
 
 def test_json_has_it_all(vyre: Vyre, device: TunedDevice) -> None:
@@ -125,8 +125,8 @@ def test_winners_are_exported_and_pinned(vyre: Vyre, device: TunedDevice) -> Non
     device.launched.clear()
     pinned = vyre("--pin", "pins.json", "--again")
     assert device.launched == []
-    assert words(pinned) == "a pin fixes how this is launched: 256 lanes. Nothing was launched.\n"
-    assert table(pinned)[-1].startswith("winner 256 lanes: 256 lanes is pinned")
+    assert words(pinned) == "a pin fixes how this is launched: workgroup 256. Nothing was launched.\n"
+    assert table(pinned)[-1].startswith("winner workgroup 256: workgroup 256 is pinned")
     assert vyre("--export", "all.json", "--json").json["exported"] == 1
     assert Path("all.json").read_bytes() == Path("pins.json").read_bytes()
 

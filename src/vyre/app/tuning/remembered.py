@@ -38,6 +38,12 @@ class Told(NamedTuple):
         return self.candidates[self.step.winner] if self.step.winner else None
 
 
+def why_of(step: Step, candidates: tuple[Candidate, ...]) -> str:
+    """Returns the reason of a step; it names a candidate by its workgroup in place of its number."""
+    number = step.challenger or 0
+    return str(step.why).replace(f"candidate {number}", str(candidates[number]))
+
+
 def step_of(
     kind: TimeKind,
     samples: tuple[tuple[int, ...], ...],

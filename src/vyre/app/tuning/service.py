@@ -15,7 +15,7 @@ from vyre.app.pipeline import Inputs, Pipeline
 from vyre.app.resident_dispatch import has_resident
 from vyre.app.tuning.keys import time_kind, tuning_key
 from vyre.app.tuning.launches import TunedLaunch, tuned_launch
-from vyre.app.tuning.remembered import told, winners
+from vyre.app.tuning.remembered import told, why_of, winners
 from vyre.app.tuning.report import Tuned, TuningReport, TuningSource
 from vyre.app.tuning.tuner import DEFAULT_SETTINGS, Lent, Tuner, TuningSettings, check_tunable
 from vyre.domain.arguments import path_of
@@ -154,7 +154,7 @@ class TuningService:
         verdict = told(store.get(key), kind)
         if verdict is None:
             return "this launch was not tuned"
-        why = str(verdict.step.why)
+        why = why_of(verdict.step, verdict.candidates)
         if verdict.winner is None:
             return why
         obstacle = launch.why_not(verdict.winner)

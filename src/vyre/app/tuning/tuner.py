@@ -16,7 +16,7 @@ from vyre.app.notebooks.progress import progress
 from vyre.app.pipeline import Pipeline
 from vyre.app.tuning.keys import time_kind, tuning_key
 from vyre.app.tuning.launches import TunedLaunch
-from vyre.app.tuning.remembered import step_of, told
+from vyre.app.tuning.remembered import step_of, told, why_of
 from vyre.app.tuning.report import Rejected, TuningReport, TuningSource
 from vyre.app.tuning.timing import WARM_UP, bytes_of, estimated_cost, run_ns
 from vyre.domain.dispatch import DispatchConfig
@@ -117,7 +117,7 @@ class Tuner:
             return self._report(TuningSource.RUN, candidates, samples, None, f"{winner} won, but {WRONG_BYTES}")
         if store is not None and not step.measure:
             store.put(self._records(candidates, samples))
-        return self._report(TuningSource.RUN, candidates, samples, winner, self._why(step, len(candidates)))
+        return self._report(TuningSource.RUN, candidates, samples, winner, self._why(step, candidates))
 
     # ---- candidates
     def _entrants(self) -> list[_Entrant]:
@@ -254,14 +254,14 @@ class Tuner:
         if verdict is None or (verdict.winner is not None and verdict.winner.size not in self._sizes.sizes):
             return None
         self._rejected += [Rejected(candidate, WRONG_BYTES) for candidate in verdict.wrong]
-        why = self._why(verdict.step, len(verdict.candidates))
+        why = self._why(verdict.step, verdict.candidates)
         return self._report(TuningSource.STORE, verdict.candidates, verdict.samples, verdict.winner, why)
 
     # ---- telling
-    def _why(self, step: Step, candidates: int) -> str:
-        if candidates == 1:
+    def _why(self, step: Step, candidates: tuple[Candidate, ...]) -> str:
+        if len(candidates) == 1:
             return f"nothing may or can stand in for the declared size: {self._sizes.why}"
-        return f"the time was up: {step.why}" if step.measure else str(step.why)
+        return f"{'the time was up: ' * bool(step.measure)}{why_of(step, candidates)}"
 
     def _report(
         self,

@@ -30,4 +30,4 @@ cat > pyrightconfig.json << EOF
 {"typeCheckingMode": "strict", "include": ["$site/array_compiler", "tests"], "exclude": []}
 EOF
 "$(dirname "$python")/basedpyright" --pythonpath "$fresh" -p pyrightconfig.json
-VYRE_CACHE_DIR="$work/cache" "$fresh" -m pytest -q -p no:cacheprovider tests
+"$fresh" -m pytest -q -p no:cacheprovider tests

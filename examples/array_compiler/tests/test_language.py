@@ -17,7 +17,7 @@ K = np.arange(150, dtype=np.int32) * 37 % 101 - 20
 
 @pytest.fixture(params=BACKENDS)
 def session(request: pytest.FixtureRequest) -> Iterator[vyre.Session]:
-    with vyre.open(str(request.param), cache=False) as opened:
+    with vyre.open(str(request.param)) as opened:
         yield opened
 
 

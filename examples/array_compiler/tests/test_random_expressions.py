@@ -29,7 +29,7 @@ def bits(array: Array) -> Array:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_random_expressions_have_the_bits_of_numpy(backend: str) -> None:
     compared = 0
-    with vyre.open(backend, cache=False) as session, np.errstate(all="ignore"):
+    with vyre.open(backend) as session, np.errstate(all="ignore"):
         for seed in range(PROGRAMS):
             rng = random.Random(seed)
             inputs = draw_inputs(rng)

@@ -220,8 +220,8 @@ class Session(
         unchanged.
 
         ``session.compile(program, session.tuned(program, inputs).config)`` applies it, and so does ``dispatch`` with
-        ``tune=True``.  Measures nothing; looked up once for each program, config and lengths of inputs.  ``shorthand``
-        as for ``compile``.
+        ``tune=True``.  Measures nothing; looked up once for each program, config and lengths of inputs, which may be
+        resident or temporary arrays.  ``shorthand`` as for ``compile``.
         """
         if type(program) is not Program and isinstance(program, ProgramSource):
             launch = self._launch(program, inputs, config, shorthand)

@@ -487,6 +487,19 @@ def test_wrong_arguments_are_refused(square: Program, tmp_path: Path) -> None:
                 ask(replace(square, workgroup_size=(0, 1, 1)), {"x": X})
 
 
+def test_the_choice_for_resident_arrays_is_that_for_host_data_of_their_lengths(tmp_path: Path) -> None:
+    ones, program = np.ones(5000, np.float32), saxpy_program()
+    with vyre.open("reference", cache=tmp_path) as session:
+        of_host = session.tuned(program, {"a": 2.0, "x": ones, "y": ones})
+        with session.resident(ones) as y:
+            temporary = session.temporary(np.float32, 5000)
+            assert session.tuned(program, {"a": 2.0, "x": ones, "y": y}) is of_host
+            assert session.tuned(program, [2.0, temporary, y]) is of_host
+            assert session.tuned(program, {"a": 2.0, "x": ones[:4], "y": y}) is not of_host
+        with pytest.raises(InvalidInput, match="`x` is missing"):
+            session.tuned(program, {"a": 2.0, "y": y})
+
+
 def test_resident_memory_is_refused() -> None:
     ones = np.ones(8, np.float32)
     with (

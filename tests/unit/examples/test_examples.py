@@ -58,3 +58,8 @@ def test_the_compiler_of_the_embedding_example_lowers_with_the_language_and_its_
     modules = {module for module, _ in imports if module.startswith("vyre")}
     assert modules == {"vyre.ir"}
     assert ("vyre.ir", "EventBuilder") in imports
+
+
+def test_the_array_compiler_is_small() -> None:
+    package = EXAMPLES / "array_compiler" / "src" / "array_compiler"
+    assert sum(len(path.read_text().splitlines()) for path in package.glob("*.py")) <= 900

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 import vyre
-from array_compiler.emission import Kernel, emit
+from array_compiler.emission import Emission
 from array_compiler.fusion import fuse
-from array_compiler.problems import InputError, NotSupported, RunError
+from array_compiler.problems import NotSupported, RunError, ShapeError
 from array_compiler.shapes import Checked, Node
 from array_compiler.syntax import parse
 from vyre import ir
@@ -35,24 +35,32 @@ class Executable:
         self._session, self._bundle = session, bundle
         self.checked: Final = Checked(parse(text, file), file)
         groups, arrays = fuse(self.checked)
-        self.kernels: Final = [emit(each, arrays, f"{Path(file).stem}_{n}") for n, each in enumerate(groups)]
+        names = (f"{Path(file).stem}_{number}" for number in range(len(groups)))
+        self.kernels: Final = [
+            Emission(group, arrays, name).kernel() for group, name in zip(groups, names, strict=True)
+        ]
         self._nodes = {name: node for each in groups for name, node in each.outputs.items()}
         self._nodes |= self.checked.inputs | self.checked.states
         self._arrays = dict[str, vyre.ResidentArray]()
         self._sequence: vyre.StepSequence | None = None
         self.last_run: vyre.SequenceRun | None = None
         for kernel in self.kernels:
-            for lack in session.missing(kernel.program, extent=kernel.extent):
+            for lack in session.missing(kernel.program, extent=kernel.lanes):
                 place = lack.locations[0] if lack.locations else kernel.place
                 raise NotSupported(f"`{session.backend}` lacks what this needs: {lack.what}", place)
 
     def run(self, inputs: Mapping[str, Array], steps: int = 1) -> dict[str, Array]:
         """Runs so many steps; returns the outputs of the last one, and the states after it.
 
-        Raises ``InputError``, and ``RunError`` of a device that fails.
+        Raises ``ShapeError`` for arrays that do not fit, and ``RunError`` where the device fails.
         """
         for name, node in self.checked.inputs.items():
-            self._upload(name, node, inputs)
+            array = inputs.get(name)
+            if array is None or (array.dtype, array.shape) != (_dtype(node), node.shape):
+                passed = "nothing" if array is None else f"{array.dtype}{list(array.shape)}"
+                raise ShapeError(f"`{name}` is {node}, and {passed} is passed in", node.place)
+            with _failures(node.place):
+                self._array(name, node).upload(np.ascontiguousarray(array))
         if self._sequence is None:
             self._sequence = self._bound()
         with _failures(*(kernel.place for kernel in self.kernels)):
@@ -62,65 +70,53 @@ class Executable:
         return {name: each.reshape(self._nodes[name].shape) for name, each in zip(names, values, strict=True)}
 
     def tune(self, budget_s: float | None = None) -> list[vyre.TuningReport]:
-        """Measures other workgroups for each kernel; the samples are stored, and later executables use the winners."""
-        settings = vyre.TuningSettings(budget_s=budget_s)
-        reports: list[vyre.TuningReport] = []
-        for kernel in self.kernels:
-            with _failures(kernel.place):
-                inputs = self._zeros(kernel)
-                reports.append(self._session.tune(kernel.program, inputs, extent=kernel.extent, settings=settings))
+        """Measures other workgroups for each kernel; the samples are stored, and later runs use the winners."""
+        settings, reports = vyre.TuningSettings(budget_s=budget_s), list[vyre.TuningReport]()
+        for each in self.kernels:
+            zeros = {name: np.zeros(self._nodes[name].size, _dtype(self._nodes[name])) for name in each.reads}
+            with _failures(each.place):
+                reports.append(self._session.tune(each.program, zeros, extent=each.lanes, settings=settings))
         return reports
 
     def write_bundle(self, path: Path) -> vyre.WrittenBundle:
         """Writes the code of all kernels to a file, with which the program runs where nothing can be compiled."""
         return vyre.build_bundle({kernel.program.name or "": kernel.program for kernel in self.kernels}, path)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def close(self) -> None:
+        """Frees the arrays; a later run allocates them again, and states are zeros: so after a device was lost."""
         if self._sequence is not None:
             self._sequence.close()
         for array in self._arrays.values():
             array.close()
+        self._sequence, self._arrays = None, {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
 
     def _bound(self) -> vyre.StepSequence:
         """The kernels as steps on arrays of the device; what only they see lasts for one run, and may never exist."""
         bound: dict[str, vyre.ResidentArray | vyre.Temporary] = {}
         for name, node in self._nodes.items():
+            is_inner = name.startswith("_")
             with _failures(node.place):
-                if name.startswith("_"):
-                    bound[name] = self._session.temporary(node.dtype, node.size, label=name)
-                else:
-                    bound[name] = self._allocated(name, node)
+                bound[name] = self._session.temporary(node.dtype, node.size) if is_inner else self._array(name, node)
         steps: list[vyre.Step] = []
         for kernel in self.kernels:
             with _failures(kernel.place):
+                read = {name: bound[name] for name in kernel.reads}
+                tuned = self._session.tuned(kernel.program, read, extent=kernel.lanes)
                 used = {name: bound[name] for name in (*kernel.reads, *kernel.writes)}
-                tuned = self._session.tuned(kernel.program, self._zeros(kernel), extent=kernel.extent)
                 steps.append(vyre.Step(kernel.program, used, tuned.config))
         with _failures(*(kernel.place for kernel in self.kernels)):
             return self._session.sequence(steps)
 
-    def _zeros(self, kernel: Kernel) -> dict[str, Array]:
-        return {name: np.zeros(self._nodes[name].size, _dtype(self._nodes[name])) for name in kernel.reads}
-
-    def _allocated(self, name: str, node: Node) -> vyre.ResidentArray:
+    def _array(self, name: str, node: Node) -> vyre.ResidentArray:
         if name not in self._arrays:
-            with _failures(node.place):
-                self._arrays[name] = self._session.resident(np.zeros(node.size, _dtype(node)), label=name)
+            self._arrays[name] = self._session.resident(np.zeros(node.size, _dtype(node)), label=name)
         return self._arrays[name]
-
-    def _upload(self, name: str, node: Node, inputs: Mapping[str, Array]) -> None:
-        array = inputs.get(name)
-        if array is None:
-            raise InputError(f"the array `{name}` is not passed in", node.place)
-        if (array.dtype, array.shape) != (_dtype(node), node.shape):
-            raise InputError(
-                f"`{name}` is {node}, and an array of {array.dtype}{list(array.shape)} is passed", node.place
-            )
-        with _failures(node.place):
-            self._allocated(name, node).upload(np.ascontiguousarray(array))
 
 
 def _dtype(node: Node) -> np.dtype[np.generic]:

@@ -13,10 +13,12 @@ from typing import Final
 
 from array_compiler.shapes import REDUCTIONS, Checked, Node, Shape
 
-MANY: Final = ("scan", "histogram", "@", *REDUCTIONS)
-"""What has a kernel of its own."""
-READ_ANYWHERE: Final = ("@", "shift", "transpose")
-"""What reads elements other than its own, so that its operands are arrays."""
+MANY: Final = ("scan", "histogram", "@", *REDUCTIONS)  # what has a kernel of its own
+READ_ANYWHERE: Final = (
+    "@",
+    "shift",
+    "transpose",
+)  # what reads elements other than its own, so that operands are arrays
 _DEEPEST: Final = 40
 _MOST_OUTPUTS: Final = 16
 
@@ -38,7 +40,7 @@ def fuse(checked: Checked) -> tuple[list[Group], dict[Node, str]]:
     arrays = {node: node.name for node in order if node.op == "source"}
     for name, node in wanted:
         arrays.setdefault(node, name)
-    depths = dict[Node, int]()
+    depths, read = dict[Node, int](), dict[Node, frozenset[str]]()
     for index, node in enumerate(order):
         depths[node] = 1 + max((depths[each] for each in node.inputs), default=0)
         if node.op in MANY or depths[node] > _DEEPEST:
@@ -48,10 +50,13 @@ def fuse(checked: Checked) -> tuple[list[Group], dict[Node, str]]:
         depths[node] = 0 if node in arrays else depths[node]
 
     groups, written_by = list[Group](), dict[str, int]()
-    copies = [(name, node) for name, node in wanted if arrays[node] != name]
-    for name, node in [*((arrays[node], node) for node in order if node in arrays and node.op != "source"), *copies]:
-        earliest = 1 + max((written_by.get(each, -1) for each in _read(node, arrays, name)), default=-1)
-        written_by[name] = _placed(name, node, groups, earliest)
+    for node in order:
+        read[node] = frozenset[str]().union(*({arrays[x]} if x in arrays else read[x] for x in node.inputs))
+        if node in arrays and node.op != "source":
+            earliest = 1 + max((written_by.get(name, -1) for name in read[node]), default=-1)
+            written_by[arrays[node]] = _placed(arrays[node], node, groups, earliest)
+    for name, node in ((name, node) for name, node in wanted if arrays[node] != name):
+        _placed(name, node, groups, 1 + written_by.get(arrays[node], -1))
     first = len(groups)
     for name in checked.following:
         state = checked.states[name]
@@ -69,19 +74,6 @@ def _placed(name: str, node: Node, groups: list[Group], earliest: int) -> int:
             return index
     groups.append(Group(op, node.shape, {name: node}))
     return len(groups) - 1
-
-
-def _read(node: Node, arrays: dict[Node, str], own: str) -> set[str]:
-    """The arrays that the kernel of a value reads."""
-    names, seen, waiting = set[str](), set[Node](), [node]
-    while waiting:
-        node = waiting.pop()
-        if arrays.get(node, own) != own:
-            names.add(arrays[node])
-        elif node not in seen:
-            seen.add(node)
-            waiting += node.inputs
-    return names
 
 
 def _ordered(nodes: Iterable[Node]) -> list[Node]:

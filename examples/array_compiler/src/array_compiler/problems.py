@@ -20,15 +20,11 @@ class ParseError(ArrayError):
 
 
 class ShapeError(ArrayError):
-    """Types, shapes or names do not fit."""
+    """Types, shapes or names do not fit, those of arrays that are passed in among them."""
 
 
 class NotSupported(ArrayError):
     """The device lacks something that the program needs: the verdict of vyre, before anything was compiled."""
-
-
-class InputError(ArrayError):
-    """An array that was passed in is missing, or has another type or shape than its declaration."""
 
 
 class RunError(ArrayError):

@@ -10,8 +10,10 @@ import math
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+import numpy as np
+
 from array_compiler.problems import ShapeError
-from array_compiler.syntax import Declaration, Definition, Term
+from array_compiler.syntax import Statement, Term
 from vyre.ir import Literal, ScalarType, SourceLocation, bool_, f32, f64, i32, u32
 
 Shape: TypeAlias = tuple[int, ...]
@@ -38,7 +40,7 @@ MOST_ELEMENTS: Final = 2**31 - 1
 class Node:
     """A value.  ``op``: an operator, a function, ``literal``, or ``source``: the array ``name``.
 
-    ``numbers``: the axis of a reduction (none: all axes), or the offsets of a shift.
+    ``numbers``: the axis of a reduction, none for all axes, or the offsets of a shift.
     """
 
     op: str
@@ -63,24 +65,28 @@ class Node:
 
 
 class Checked:
-    """A program whose types fit: its arrays by name, and the values that are returned and kept.
+    """A program whose types fit, or a ``ShapeError``: its arrays by name, and the values that are returned and kept."""
 
-    Raises ``ShapeError`` at the first place where types, shapes or names do not fit.
-    """
-
-    def __init__(self, statements: list[Declaration | Definition], file: str) -> None:
+    def __init__(self, statements: list[Statement], file: str) -> None:
         self.inputs, self.states = dict[str, Node](), dict[str, Node]()
         self.outputs, self.following = dict[str, Node](), dict[str, Node]()
         known = dict[str, Node]()
         for statement in statements:
             name, place = statement.name, statement.place
-            if isinstance(statement, Declaration):
-                node = _declared(statement)
+            if statement.value is None:
+                if statement.dtype not in TYPES or len(statement.shape) > MOST_AXES:
+                    raise ShapeError(f"the types are {', '.join(TYPES)}, with at most {MOST_AXES} axes", place)
+                node = Node("source", (), TYPES[statement.dtype], statement.shape, place, name=name)
                 (self.inputs if statement.kind == "in" else self.states)[name] = node
             else:
                 node = _Terms(known).node(statement.value)
                 if statement.kind == "next":
-                    self._add_next(name, node, place)
+                    state = self.states.get(name)
+                    if state is None or name in self.following:
+                        raise ShapeError(f"`{name}` " + ("has a next already" if state else "is no state"), place)
+                    if (state.dtype, state.shape) != (node.dtype, node.shape):
+                        raise ShapeError(f"the state `{name}` is {state}, and its next is {node}", place)
+                    self.following[name] = node
                     continue
                 if statement.kind == "out":
                     self.outputs[name] = node
@@ -89,23 +95,6 @@ class Checked:
             known[name] = node
         if not self.outputs and not self.following:
             raise ShapeError("the program has neither `out` nor `next`", SourceLocation(file, 1, 1))
-
-    def _add_next(self, name: str, node: Node, place: SourceLocation) -> None:
-        state = self.states.get(name)
-        if state is None or name in self.following:
-            raise ShapeError(f"`{name}` " + ("is no state" if state is None else "has a next already"), place)
-        if (state.dtype, state.shape) != (node.dtype, node.shape):
-            raise ShapeError(f"the state `{name}` is {state}, and its next is {node}", place)
-        self.following[name] = node
-
-
-def _declared(statement: Declaration) -> Node:
-    name, shape, place = statement.name, statement.shape, statement.place
-    if statement.dtype not in TYPES:
-        raise ShapeError(f"`{statement.dtype}` is no element type: there are {', '.join(TYPES)}", place)
-    if len(shape) > MOST_AXES:
-        raise ShapeError(f"`{name}` has {len(shape)} axes: the most are {MOST_AXES}", place)
-    return Node("source", (), TYPES[statement.dtype], shape, place, name=name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,22 +112,18 @@ class _Terms:
             return self.known[text]
         if term.kind == "number":
             return _literal(text, wanted, place)
-        if text == "-" and len(arguments) == 1 and arguments[0].kind == "number":
-            return _literal("-" + arguments[0].text, wanted, place)
         if text in TYPES:
             (operand,) = self._operands(term, arguments, None, 1)
             return Node("cast", (operand,), TYPES[text], operand.shape, place)
         return self._elementwise(term, wanted) if text in ELEMENTWISE else self._of_many(term)
 
-    def _operands(
-        self, term: Term, arguments: tuple[Term, ...], wanted: ScalarType | None, count: int
-    ) -> tuple[Node, ...]:
+    def _operands(self, term: Term, arguments: tuple[Term, ...], wanted: ScalarType | None, count: int) -> list[Node]:
         """The nodes of so many arguments, of which bare numbers take the type of the first that is none."""
         if len(arguments) != count:
             raise ShapeError(f"`{term.text}` takes {count} operand(s) here, and has {len(arguments)}", term.place)
         typed = {index: self.node(each, wanted) for index, each in enumerate(arguments) if not _is_bare(each)}
         beside = next((node.dtype for node in typed.values()), wanted)
-        return tuple(typed.get(index) or self.node(each, beside) for index, each in enumerate(arguments))
+        return [typed.get(index) or self.node(each, beside) for index, each in enumerate(arguments)]
 
     def _elementwise(self, term: Term, wanted: ScalarType | None) -> Node:
         text, place, arguments = term.text, term.place, term.arguments
@@ -149,10 +134,9 @@ class _Terms:
         dtype = operands[0].dtype
         if any(each.dtype is not dtype for each in operands):
             raise ShapeError(f"`{text}` mixes {' and '.join(map(str, operands))}: convert one of them", place)
-        for condition in conditions:
-            if condition.dtype is not bool_:
-                raise ShapeError(f"the condition of `where` is {condition}: it must be of bool", place)
         _check_type(term, operands[0], ELEMENTWISE[text])
+        for condition in conditions:
+            _check_type(term, condition, frozenset({bool_}))
         shape = _broadcast((*conditions, *operands), place)
         result = bool_ if text in COMPARISONS else dtype
         return Node("neg" if is_unary and text == "-" else text, (*conditions, *operands), result, shape, place)
@@ -211,12 +195,10 @@ def _is_bare(term: Term) -> bool:
 
 
 def _broadcast(operands: tuple[Node, ...], place: SourceLocation) -> Shape:
-    axes = max(len(each.shape) for each in operands)
-    padded = [(1,) * (axes - len(each.shape)) + each.shape for each in operands]
-    sizes = tuple(map(max, zip(*padded, strict=True)))
-    if any(size not in (1, most) for each in padded for size, most in zip(each, sizes, strict=True)):
-        raise ShapeError(f"{' and '.join(map(str, operands))} do not broadcast", place)
-    return sizes
+    try:
+        return np.broadcast_shapes(*(each.shape for each in operands))
+    except ValueError:
+        raise ShapeError(f"{' and '.join(map(str, operands))} do not broadcast", place) from None
 
 
 def _check_type(term: Term, operand: Node, legal: Types) -> None:
@@ -228,11 +210,8 @@ def _check_type(term: Term, operand: Node, legal: Types) -> None:
 def _whole(term: Term, index: int, least: int, most: int) -> int:
     """The argument that is a whole number in the text, not a value."""
     number = term.arguments[index]
-    is_negative = number.text == "-" and len(number.arguments) == 1
-    digits = number.arguments[0].text if is_negative else number.text
-    if not digits.isdecimal():
+    if number.kind != "number" or not number.text.removeprefix("-").isdecimal():
         raise ShapeError(f"`{term.text}` needs a whole number here", number.place)
-    value = -int(digits) if is_negative else int(digits)
-    if not least <= value <= most:
-        raise ShapeError(f"{value} is not in {least}..{most}", number.place)
-    return value
+    if not least <= int(number.text) <= most:
+        raise ShapeError(f"{number.text} is not in {least}..{most}", number.place)
+    return int(number.text)

@@ -20,15 +20,8 @@ _TOKEN: Final = re.compile(
     r"\s*(?:(?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?u?)|(?P<name>[A-Za-z]\w*)"
     r"|(?P<symbol><<|>>|<=|>=|==|!=|[-+*/%&|^<>=()\[\],:@~]))"
 )
-_LEVELS: Final = (
-    ("|",),
-    ("^",),
-    ("&",),
-    ("==", "!=", "<", "<=", ">", ">="),
-    ("<<", ">>"),
-    ("+", "-"),
-    ("*", "/", "%", "@"),
-)
+_LEVELS: Final = [each.split() for each in ("|", "^", "&", "== != < <= > >=", "<< >>", "+ -", "* / % @")]
+"""Binary operators; each group binds tighter than the one before."""
 _DEEPEST: Final = 60
 
 
@@ -43,27 +36,18 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
-class Declaration:
-    """``in`` or ``state``: a name, the name of an element type, and a shape."""
+class Statement:
+    """``in`` or ``state``, with an element type and a shape; or ``let``, ``out`` or ``next``, with a value."""
 
     kind: str
     name: str
-    dtype: str
-    shape: tuple[int, ...]
     place: SourceLocation
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    value: Term | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """``let``, ``out`` or ``next``: a name and its value."""
-
-    kind: str
-    name: str
-    value: Term
-    place: SourceLocation
-
-
-def parse(text: str, file: str) -> list[Declaration | Definition]:
+def parse(text: str, file: str) -> list[Statement]:
     """The statements of a program; raises ``ParseError`` at the first token that does not fit."""
     lines = ((number, line.split("#")[0].rstrip()) for number, line in enumerate(text.splitlines(), 1))
     return [_Line(file, number, line).statement() for number, line in lines if line]
@@ -85,21 +69,20 @@ class _Line:
             self._tokens.append((kind, match[kind], match.start(kind)))
             position = match.end()
 
-    def statement(self) -> Declaration | Definition:
+    def statement(self) -> Statement:
         place = self._place()
         kind = self._take("name", "a statement begins with in, state, let, out or next")
         if kind not in ("in", "state", "let", "out", "next"):
             raise ParseError(f"`{kind}` begins no statement: use in, state, let, out or next", place)
         place = self._place()
         name = self._take("name", f"`{kind}` needs a name")
-        statement: Declaration | Definition
         if kind in ("in", "state"):
             self._expect(":")
             dtype = self._take("name", "after the colon stands an element type, such as f32")
-            statement = Declaration(kind, name, dtype, self._shape(), place)
+            statement = Statement(kind, name, place, dtype, self._shape())
         else:
             self._expect("=")
-            statement = Definition(kind, name, self._term(), place)
+            statement = Statement(kind, name, place, value=self._term())
         if self._peek():
             self._fail(f"`{self._peek()}` stands behind the end of the statement")
         return statement
@@ -136,7 +119,9 @@ class _Line:
         self._next += 1
         self._depth += 1
         if text in ("-", "~"):
-            term = Term("call", text, place, (self._operand(),))
+            inner = self._operand()
+            is_number = text == "-" and inner.kind == "number" and not inner.text.startswith("-")
+            term = Term("number", "-" + inner.text, place) if is_number else Term("call", text, place, (inner,))
         elif text == "(":
             term = self._term()
             self._expect(")")

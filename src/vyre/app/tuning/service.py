@@ -12,6 +12,7 @@ from vyre.adapters.forks import process_lock
 from vyre.app.host_arrays import HostInputs
 from vyre.app.lease import BackendLease
 from vyre.app.pipeline import Inputs, Pipeline
+from vyre.app.resident import ResidentArray
 from vyre.app.resident_dispatch import has_resident
 from vyre.app.tuning.keys import time_kind, tuning_key
 from vyre.app.tuning.launches import TunedLaunch, tuned_launch
@@ -80,7 +81,10 @@ class TuningService:
         self, program: Program, inputs: Inputs, config: DispatchConfig, settings: TuningSettings = DEFAULT_SETTINGS
     ) -> TuningReport:
         """Implements ``Session.tune``."""
-        views = self._views(program, inputs)
+        hosts = self._inputs(program)
+        if self._lease.has_residents and has_resident(inputs):
+            raise InvalidInput("a launch on resident memory cannot be tuned", fix="tune it on host data of that size.")
+        views = hosts.views(inputs)
         launch = tuned_launch(without_calls(program), tuple(view.nbytes for view in views), config, self._limits)
         with self._measuring, sealed:
             lent = Lent(self._lease.backend, self._pipeline, self._reference, self._decisions, self._clock)
@@ -96,7 +100,14 @@ class TuningService:
 
     def tuned(self, program: Program, inputs: Inputs, config: DispatchConfig) -> Tuned:
         """Implements ``Session.tuned``; returns the same object for the same program, config and lengths of inputs."""
-        nbytes = tuple([view.nbytes for view in self._views(program, inputs)])
+        hosts = self._inputs(program)
+        if self._lease.has_residents and has_resident(inputs):
+            named = zip(hosts.names, hosts.values(inputs), strict=True)
+            nbytes = tuple(
+                [x.nbytes if isinstance(x, ResidentArray) else hosts.view(name, x).nbytes for name, x in named]
+            )
+        else:
+            nbytes = tuple([view.nbytes for view in hosts.views(inputs)])
         key = id(program), config, nbytes
         chosen = self._chosen.get(key)
         if chosen is None:
@@ -163,7 +174,7 @@ class TuningService:
         return Tuned(launch.config_of(verdict.winner), TuningSource.STORE, why, kind.is_measured)
 
     # ---- details
-    def _views(self, program: Program, inputs: Inputs) -> tuple[memoryview, ...]:
+    def _inputs(self, program: Program) -> HostInputs:
         bound = self._bound.get(id(program))
         if bound is None:
             self._lease.check_open()
@@ -171,9 +182,7 @@ class TuningService:
             if len(self._bound) >= _REMEMBERED:
                 self._bound.clear()
             bound = self._bound[id(program)] = _Bound(program, HostInputs(program))
-        if self._lease.has_residents and has_resident(inputs):
-            raise InvalidInput("a launch on resident memory cannot be tuned", fix="tune it on host data of that size.")
-        return bound.inputs.views(inputs)
+        return bound.inputs
 
     @contextmanager
     def _reference(self, program: Program, config: DispatchConfig) -> Iterator[Pipeline]:

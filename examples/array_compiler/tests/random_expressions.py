@@ -9,12 +9,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-Array: TypeAlias = npt.NDArray[np.generic]
+Array: TypeAlias = npt.NDArray[Any]
 Binary: TypeAlias = Callable[[Array, Array], Array]
 SHAPES: Final[tuple[tuple[int, ...], ...]] = ((), (6,), (1, 6), (4, 1), (4, 6), (2, 4, 6))
 SPECIAL: Final = (0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, 3e38, 1e-42, 0.1)
@@ -155,18 +155,18 @@ def _cast(x: Value, dtype: str) -> Value:
     """A conversion; of floats to integers it saturates, which NumPy leaves open."""
     array = x.array
     if array.dtype.kind == "f" and dtype in INTEGERS:
-        limits = np.iinfo(TYPES[dtype])
+        limits = np.iinfo(np.int32 if dtype == "i32" else np.uint32)
         wide = np.nan_to_num(array.astype(np.float64), nan=0.0, posinf=1e30, neginf=-1e30)
         array = np.clip(np.trunc(wide), limits.min, limits.max)
     return Value(f"{dtype}({x.text})", dtype, array.astype(TYPES[dtype]))
 
 
 def _left(a: Array, b: Array) -> Array:
-    return np.left_shift(a, b & np.array(31, b.dtype))
+    return np.asarray(np.left_shift(a, b & np.array(31, b.dtype)))
 
 
 def _right(a: Array, b: Array) -> Array:
-    return np.right_shift(a, b & np.array(31, b.dtype))
+    return np.asarray(np.right_shift(a, b & np.array(31, b.dtype)))
 
 
 _COMPARISONS: Final[dict[str, Binary]] = {
@@ -189,7 +189,13 @@ _LOGICAL: Final[list[tuple[str, Binary]]] = [
     ("({} | {})", np.bitwise_or),
     ("({} ^ {})", np.bitwise_xor),
 ]
-_OF_INTEGERS: Final = [*_OF_NUMBERS, *_LOGICAL, ("({} % {})", np.fmod), ("({} << {})", _left), ("({} >> {})", _right)]
+_OF_INTEGERS: Final[list[tuple[str, Binary]]] = [
+    *_OF_NUMBERS,
+    *_LOGICAL,
+    ("({} % {})", np.fmod),
+    ("({} << {})", _left),
+    ("({} >> {})", _right),
+]
 _BINARY: Final[dict[str, list[tuple[str, Binary]]]] = {
     **{name: [*_OF_NUMBERS, ("({} / {})", np.divide)] for name in FLOATS},
     **dict.fromkeys(INTEGERS, _OF_INTEGERS),

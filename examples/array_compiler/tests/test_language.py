@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import vyre
-from array_compiler import Executable
+from array_compiler import Executable, ParseError
 
 BACKENDS = ("cpu", "reference", "reference-scalar", "cuda-machine")
 X = np.linspace(-2, 2, 35, dtype=np.float32).reshape(5, 7)
@@ -82,3 +82,26 @@ def test_a_state_stays_on_the_device_from_step_to_step(session: vyre.Session) ->
         result = compiled.run({"cells": glider, "seed": np.array(False)}, steps=7)
     assert result["alive"] == 5
     assert np.array_equal(result["grid"][2:5, 2:5], glider[:3, :3]) and result["grid"].sum() == 5
+
+
+def test_long_chains_are_cut_into_kernels() -> None:
+    lines = ["in x: i32[5]", "let a0 = x", *(f"let a{n + 1} = a{n} * 3 + {n}" for n in range(300)), "out y = a300"]
+    expected = X.ravel()[:5].view(np.int32)
+    with vyre.open("reference") as session, Executable(session, "\n".join(lines)) as compiled:
+        (result,) = compiled.run({"x": expected}).values()
+    for n in range(300):
+        expected = expected * np.int32(3) + np.int32(n)
+    assert np.array_equal(result, expected) and 2 < len(compiled.kernels) < 20
+
+
+@pytest.mark.parametrize("terms", [140, 100_000])
+def test_long_lines_are_refused_by_name_or_run(terms: int) -> None:
+    text = "in x: i32[5]\nout y = " + " + ".join(["x"] * terms)
+    x = np.arange(5, dtype=np.int32)
+    with vyre.open("reference") as session:
+        if terms > 150:
+            with pytest.raises(ParseError, match="the line has more than 300 parts"):
+                Executable(session, text)
+            return
+        with Executable(session, text) as compiled:
+            assert np.array_equal(compiled.run({"x": x})["y"], x * np.int32(terms))

@@ -13,8 +13,8 @@ import vyre
 from array_compiler import Executable
 
 BACKENDS: Final = ("cpu", "reference", "reference-scalar", "cuda-machine")
-PROGRAMS: Final = 20
-EXPRESSIONS: Final = 25
+PROGRAMS: Final = 10
+EXPRESSIONS: Final = 50
 """Expressions of a program."""
 
 

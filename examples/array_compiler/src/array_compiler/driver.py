@@ -61,8 +61,7 @@ class Executable:
                 raise ShapeError(f"`{name}` is {node}, and {passed} is passed in", node.place)
             with _failures(node.place):
                 self._array(name, node).upload(np.ascontiguousarray(array))
-        if self._sequence is None:
-            self._sequence = self._bound()
+        self._sequence = self._sequence or self._bound()
         with _failures(*(kernel.place for kernel in self.kernels)):
             self.last_run = self._sequence(rounds=steps)
             names = [*self.checked.outputs, *self.checked.states]
@@ -130,6 +129,6 @@ def _failures(first: ir.SourceLocation, *others: ir.SourceLocation) -> Generator
         yield
     except vyre.VyreError as error:
         place = error.loc if isinstance(error, vyre.TrapError) else None
-        lines = ", ".join(map(str, sorted({each.line for each in (first, *others)})))
-        among = f" (lines {lines} were running)" if place is None and others else ""
+        lines = sorted({each.line for each in (first, *others)})
+        among = f" (lines {', '.join(map(str, lines))} were running)" if place is None and others else ""
         raise RunError(f"{type(error).__name__}: {error.message}{among}", place or first) from error

@@ -73,19 +73,17 @@ class Emission:
 
     def kernel(self) -> Kernel:
         group, node, b = self._group, self._node, self._builder
-        operand, lanes = node.inputs[0] if group.op else node, node.size
-        i = ir.LaunchId(ir.IdKind.GLOBAL, 0)
+        adds = group.op == "histogram" or (group.op == "sum" and not node.numbers and node.dtype in INTEGERS)
+        operand = node.inputs[0] if group.op else node
+        i, lanes = ir.LaunchId(ir.IdKind.GLOBAL, 0), operand.size if adds else node.size
         with b.at(node.place):
             if group.op == "scan":
                 lanes = self._scan(operand)
-            elif group.op == "histogram" or (group.op == "sum" and not node.numbers and node.dtype in INTEGERS):
-                lanes = operand.size
-                b.if_(_u32("<", i, lanes))
-                self._add(self._value(operand, _Point(operand.shape, i)))
-                b.close()
             else:
                 b.if_(_u32("<", i, lanes))
-                if group.op in REDUCTIONS:
+                if adds:
+                    self._add(self._value(operand, _Point(operand.shape, i)))
+                elif group.op in REDUCTIONS:
                     self._reduce(operand, i)
                 elif group.op == "@":
                     self._multiply(node.inputs[0], node.inputs[1], i)

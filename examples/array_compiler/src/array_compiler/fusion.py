@@ -34,20 +34,18 @@ class Group:
 
 def fuse(checked: Checked) -> tuple[list[Group], dict[Node, str]]:
     """The kernels of a step in their order, and the values that are arrays, with their names."""
-    following = {f"_next_{name}": node for name, node in checked.following.items()}
-    wanted = [*checked.outputs.items(), *following.items()]
+    wanted = [*checked.outputs.items(), *((f"_next_{name}", node) for name, node in checked.following.items())]
     order = _ordered(node for _, node in wanted)
     arrays = {node: node.name for node in order if node.op == "source"}
     for name, node in wanted:
         arrays.setdefault(node, name)
     depths, read = dict[Node, int](), dict[Node, frozenset[str]]()
     for index, node in enumerate(order):
-        depths[node] = 1 + max((depths[each] for each in node.inputs), default=0)
+        depths[node] = 1 + max((0 if each in arrays else depths[each] for each in node.inputs), default=0)
         if node.op in MANY or depths[node] > _DEEPEST:
             arrays.setdefault(node, f"_value_{index}")
         for each in node.inputs if node.op in READ_ANYWHERE else ():
             arrays.setdefault(each, f"_value_{order.index(each)}")
-        depths[node] = 0 if node in arrays else depths[node]
 
     groups, written_by = list[Group](), dict[str, int]()
     for node in order:
@@ -58,9 +56,8 @@ def fuse(checked: Checked) -> tuple[list[Group], dict[Node, str]]:
     for name, node in ((name, node) for name, node in wanted if arrays[node] != name):
         _placed(name, node, groups, 1 + written_by.get(arrays[node], -1))
     first = len(groups)
-    for name in checked.following:
-        state = checked.states[name]
-        _placed(name, Node("source", (), state.dtype, state.shape, state.place, name=f"_next_{name}"), groups, first)
+    for name, node in checked.following.items():
+        _placed(name, Node("source", (), node.dtype, node.shape, node.place, name=f"_next_{name}"), groups, first)
     return groups, arrays
 
 

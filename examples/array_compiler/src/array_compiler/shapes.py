@@ -94,7 +94,8 @@ class Checked:
                 raise ShapeError(f"`{name}` is defined twice", place)
             known[name] = node
         if not self.outputs and not self.following:
-            raise ShapeError("the program has neither `out` nor `next`", SourceLocation(file, 1, 1))
+            place = statements[-1].place if statements else SourceLocation(file, 1, 1)
+            raise ShapeError("the program has neither `out` nor `next`", place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +114,8 @@ class _Terms:
         if term.kind == "number":
             return _literal(text, wanted, place)
         if text in TYPES:
-            (operand,) = self._operands(term, arguments, None, 1)
-            return Node("cast", (operand,), TYPES[text], operand.shape, place)
+            operands = self._operands(term, arguments, None, 1)
+            return Node("cast", (*operands,), TYPES[text], operands[0].shape, place)
         return self._elementwise(term, wanted) if text in ELEMENTWISE else self._of_many(term)
 
     def _operands(self, term: Term, arguments: tuple[Term, ...], wanted: ScalarType | None, count: int) -> list[Node]:
@@ -129,8 +130,8 @@ class _Terms:
         text, place, arguments = term.text, term.place, term.arguments
         conditions = tuple(map(self.node, arguments[:1])) if text == "where" else ()
         is_unary = text in ("~", "abs", "sqrt", "floor") or (text == "-" and len(arguments) == 1)
-        inner = None if text in COMPARISONS else wanted
-        operands = self._operands(term, arguments[len(conditions) :], inner, 1 if is_unary else 2)
+        wanted = None if text in COMPARISONS else wanted
+        operands = self._operands(term, arguments[len(conditions) :], wanted, 1 if is_unary else 2)
         dtype = operands[0].dtype
         if any(each.dtype is not dtype for each in operands):
             raise ShapeError(f"`{text}` mixes {' and '.join(map(str, operands))}: convert one of them", place)
@@ -138,8 +139,8 @@ class _Terms:
         for condition in conditions:
             _check_type(term, condition, frozenset({bool_}))
         shape = _broadcast((*conditions, *operands), place)
-        result = bool_ if text in COMPARISONS else dtype
-        return Node("neg" if is_unary and text == "-" else text, (*conditions, *operands), result, shape, place)
+        op, result = "neg" if is_unary and text == "-" else text, bool_ if text in COMPARISONS else dtype
+        return Node(op, (*conditions, *operands), result, shape, place)
 
     def _of_many(self, term: Term) -> Node:
         """The node of what looks at more than one element: ``sum(x)``, ``sum(x, 0)``, ``a @ b``, ``shift(x, 1, 0)``."""
@@ -147,8 +148,7 @@ class _Terms:
         if text not in ("@", "shift", "transpose", "scan", "histogram", *REDUCTIONS):
             raise ShapeError(f"there is no function `{text}`", place)
         operands = [self.node(each) for each in term.arguments[: 2 if text == "@" else 1]]
-        x, extra = operands[0], len(term.arguments) - len(operands)
-        axes = len(x.shape)
+        x, axes, extra = operands[0], len(operands[0].shape), len(term.arguments) - len(operands)
         if text in REDUCTIONS and extra <= 1:
             _check_type(term, x, NUMBERS)
             numbers = (_whole(term, 1, 0, axes - 1),) if extra else ()
@@ -176,8 +176,7 @@ class _Terms:
 def _literal(text: str, wanted: ScalarType | None, place: SourceLocation) -> Node:
     digits = text.removesuffix("u")
     is_whole = digits.removeprefix("-").isdecimal()
-    dtype = u32 if text.endswith("u") else wanted if wanted in NUMBERS else i32 if is_whole else f32
-    assert dtype is not None
+    dtype = u32 if text.endswith("u") else wanted if wanted and wanted in NUMBERS else i32 if is_whole else f32
     if dtype in INTEGERS and not is_whole:
         raise ShapeError(f"`{text}` is no {dtype.text}: it has a fraction", place)
     try:

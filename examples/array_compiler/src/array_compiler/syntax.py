@@ -20,8 +20,9 @@ _TOKEN: Final = re.compile(
     r"\s*(?:(?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?u?)|(?P<name>[A-Za-z]\w*)"
     r"|(?P<symbol><<|>>|<=|>=|==|!=|[-+*/%&|^<>=()\[\],:@~]))"
 )
-_LEVELS: Final = [each.split() for each in ("|", "^", "&", "== != < <= > >=", "<< >>", "+ -", "* / % @")]
-"""Binary operators; each group binds tighter than the one before."""
+_LEVELS: Final = [
+    each.split() for each in ("|", "^", "&", "== != < <= > >=", "<< >>", "+ -", "* / % @")
+]  # later binds tighter
 _DEEPEST: Final = 60
 
 
@@ -68,6 +69,8 @@ class _Line:
             kind = match.lastgroup or ""
             self._tokens.append((kind, match[kind], match.start(kind)))
             position = match.end()
+        if len(self._tokens) > 300:
+            raise ParseError("the line has more than 300 parts: name some by `let`", self._place())
 
     def statement(self) -> Statement:
         place = self._place()

@@ -18,11 +18,9 @@ class ForwardsPreparation:
     _inner: PreparablePipeline
 
     def is_prepared(self, input_nbytes: tuple[int, ...], /) -> bool:
-        """Implements ``PreparablePipeline.is_prepared``."""
         return self._inner.is_prepared(input_nbytes)
 
     def prepare(self, input_nbytes: tuple[int, ...], /) -> None:
-        """Implements ``PreparablePipeline.prepare``."""
         self._inner.prepare(input_nbytes)
 
 
@@ -40,12 +38,10 @@ class ForwardsStepLimits:
 
     @property
     def workers(self) -> int:
-        """Implements ``PersistentSteps.workers``."""
         return self._inner.workers
 
     @property
     def most_steps(self) -> int:
-        """Implements ``PersistentSteps.most_steps``."""
         return self._inner.most_steps
 
 

@@ -28,7 +28,6 @@ class GitRepository:
         self._generated = tuple(f":(top,exclude){path}" for path in generated)
 
     def working_tree(self) -> WorkingTree | None:
-        """Implements ``SourceRepository.working_tree``."""
         root = self._line("rev-parse", "--show-toplevel")
         commit = self._line("rev-parse", "--verify", "HEAD")
         if root is None or commit is None or not self._asked(self._folder, "ls-files", "-z", "--", "."):

@@ -102,11 +102,9 @@ class PipelineExecutor(Generic[PipelineT]):
         """How often ``forget`` was called: a pipeline that was found before may have been dropped."""
 
     def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming:
-        """Implements ``ProgramExecutor.execute``."""
         return self.pipeline(request.program, request.config)[0].dispatch(request.inputs, outputs)
 
     def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
-        """Implements ``PipelineCompiler.compile``."""
         started = self._now_ns()
         pipeline, compilation = self.pipeline(program, config)
         if compilation is None:
@@ -117,12 +115,10 @@ class PipelineExecutor(Generic[PipelineT]):
         return CompileResult(pipeline, CacheOutcome.MISS, phases, compilation.missed)
 
     def cache_counters(self) -> CacheCounters:
-        """Implements ``PipelineCompiler.cache_counters``."""
         stats = self._pipelines.stats()
         return CacheCounters(stats.hits + stats.shared + stats.revived, stats.misses - stats.failures)
 
     def forget(self, programs: Collection[bytes] | None, /) -> int:
-        """Implements ``PipelineCompiler.forget``."""
         # A program that stays known without a variant: it is not new, but none of its pipelines is cached.
         with self._lock, sealed:
             self.forgotten += 1

@@ -17,7 +17,6 @@ class ProcessEnvironment:
     __slots__ = ()
 
     def get(self, name: str, /) -> str | None:
-        """Implements ``Environment.get``."""
         return os.environ.get(name)
 
     def names(self) -> tuple[str, ...]:

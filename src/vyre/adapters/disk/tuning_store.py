@@ -58,12 +58,10 @@ class DiskTuningStore:
 
     # ---- the port
     def get(self, key: TuningKey, /) -> Sequence[TuningRecord]:
-        """Implements ``TuningStore.get``."""
         self._count("reads")
         return tuple(record for record in self._records_of(key.program) if record.key == key)
 
     def put(self, records: Sequence[TuningRecord], /) -> bool:
-        """Implements ``TuningStore.put``."""
         by_program = sorted(records, key=lambda record: record.key.program)
         try:
             for program, group in groupby(by_program, key=lambda record: record.key.program):
@@ -77,7 +75,6 @@ class DiskTuningStore:
         return False
 
     def stats(self) -> TuningStoreStats:
-        """Implements ``TuningStore.stats``."""
         with self._lock, sealed:
             return TuningStoreStats(**{name: self._counts[name] for name in TuningStoreStats._fields})
 

@@ -58,7 +58,6 @@ class DiskVerdictStore:
         return None
 
     def put(self, verdict: LoweringVerdict, /) -> bool:
-        """Implements ``VerdictStore.put``."""
         try:
             self._whole.replace(self.directory, name_of(verdict.key), f"{verdict_text(verdict)}\n".encode())
         except (OSError, UnreadableFile) as error:

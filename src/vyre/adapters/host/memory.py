@@ -195,7 +195,6 @@ class HostMemory(Unique):
         self.backend: Final = backend
 
     def allocate(self, nbytes: int, /, *, label: str | None = None) -> ResidentBuffer:
-        """Implements ``ResidentMemory.allocate``."""
         if nbytes < 0:
             raise InvalidResource(f"an allocation of {nbytes} bytes", fix="allocate 0 bytes or more.")
         data, address = allocate_aligned(nbytes)
@@ -209,13 +208,11 @@ class HostMemory(Unique):
         return HostBuffer(self.backend, data.nbytes, address, label, data, shown, readonly=True)
 
     def upload(self, uploads: Sequence[Upload], /) -> None:
-        """Implements ``ResidentMemory.upload``."""
         targets = [self.range(u.buffer, u.offset, u.data.nbytes, writing=True) for u in uploads]
         for target, upload in zip(targets, uploads, strict=True):
             target.data[:] = upload.data
 
     def download(self, reads: Sequence[Readback], /) -> None:
-        """Implements ``ResidentMemory.download``."""
         for source, read in zip(self.sources(reads), reads, strict=True):
             read.into[:] = source.data
 

@@ -30,7 +30,6 @@ class ReferenceMemory(HostMemory):
         self._executor = executor
 
     def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
-        """Implements ``ResidentExecutor.run``."""
         started = self._executor.now_ns()
         flag = None if sequence.flag is None else self.range(sequence.flag, 0, FLAG_BYTES)
         limits = [s.config.timeout_s for s in (*sequence.prefix, *sequence.repeated) if s.config.timeout_s is not None]
@@ -52,7 +51,6 @@ class ReferenceMemory(HostMemory):
         return DispatchTiming(ns) if flag is None else DispatchTiming(ns, rounds=rounds, converged=converged)
 
     def loop_executors(self, steps: Sequence[ResidentStep], /) -> frozenset[FixpointExecutor]:
-        """Implements ``LoopSupport.loop_executors``."""
         return frozenset({FixpointExecutor.COMMAND_LIST})
 
     def grid_sync(self, step: ResidentStep, /) -> GridSyncInputs:

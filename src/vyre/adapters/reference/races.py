@@ -130,26 +130,21 @@ class RaceTracer:
         return RaceReport(tuple(self._races.values()), tuple(self._notes.values()))
 
     def workgroup(self, workgroup: Workgroup, /) -> None:
-        """Implements ``Tracer.workgroup``."""
         self._group += 1
         self._lanes = [workgroup.place(lane) for lane in range(workgroup.size)]
         for name in self._workgroup_memory:
             self._elements[name] = {}
 
     def barrier(self) -> None:
-        """Implements ``Tracer.barrier``."""
         self._epoch += 1
 
     def load(self, buffer: str, start: int, nbytes: int, lane: int, loc: Location, /) -> None:
-        """Implements ``Tracer.load``."""
         self._access(buffer, start, nbytes, _Kind.LOAD, lane, b"", loc)
 
     def store(self, buffer: str, start: int, data: bytes, lane: int, loc: Location, /) -> None:
-        """Implements ``Tracer.store``."""
         self._access(buffer, start, len(data), _Kind.STORE, lane, data, loc)
 
     def atomic(self, buffer: str, start: int, nbytes: int, lane: int, loc: Location, /) -> None:
-        """Implements ``Tracer.atomic``."""
         self._access(buffer, start, nbytes, _Kind.ATOMIC, lane, b"", loc)
 
     def _access(self, buffer: str, start: int, nbytes: int, kind: _Kind, lane: int, data: bytes, loc: Location) -> None:

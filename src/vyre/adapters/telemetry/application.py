@@ -23,7 +23,6 @@ class ApplicationTelemetry(NullTelemetry):
     __slots__ = ()
 
     def event(self, name: str, /, *, level: str = "info", **fields: object) -> None:
-        """Implements ``Telemetry.event``."""
         structlog = sys.modules.get("structlog")
         if structlog is not None and structlog.is_configured():
             structlog.get_logger("vyre").log(_LEVELS[level], name, **fields)

@@ -178,7 +178,6 @@ class _Executor(_Facet[ProgramExecutor]):
     """``ProgramExecutor`` whose dispatches are counted."""
 
     def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming:
-        """Implements ``ProgramExecutor.execute``."""
         inner = self._inner
         return _dispatch(
             self._watch,
@@ -200,11 +199,9 @@ class _Counted:
 
     @property
     def id(self) -> str:
-        """Implements ``CompiledPipeline.id``."""
         return self._inner.id
 
     def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
-        """Implements ``CompiledPipeline.dispatch``."""
         inner = self._inner
         return _dispatch(
             self._watch, self._program, self._config, inputs, outputs, lambda storage: inner.dispatch(inputs, storage)
@@ -226,7 +223,6 @@ class _Compiler(ForwardsCompiler):
         self._watch = watch
 
     def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
-        """Implements ``PipelineCompiler.compile``."""
         watch = self._watch
         began = watch.telemetry.now_ns()
         compiled = self._inner.compile(program, config)
@@ -240,16 +236,13 @@ class _Memory(_Facet[ResidentMemory]):
     """``ResidentMemory`` whose copies are counted."""
 
     def allocate(self, nbytes: int, /, *, label: str | None = None) -> ResidentBuffer:
-        """Implements ``ResidentMemory.allocate``."""
         return self._inner.allocate(nbytes, label=label)
 
     def upload(self, uploads: Sequence[Upload], /) -> None:
-        """Implements ``ResidentMemory.upload``."""
         self._told("upload", lambda: self._inner.upload(uploads))
         self._watch.moved("in", sum(len(each.data) for each in uploads))
 
     def download(self, reads: Sequence[Readback], /) -> None:
-        """Implements ``ResidentMemory.download``."""
         self._told("download", lambda: self._inner.download(reads))
         self._watch.moved("out", sum(len(each.into) for each in reads))
 
@@ -265,7 +258,6 @@ class _Gathering(_Facet[GatheredReads]):
     """``GatheredReads`` whose copies are counted."""
 
     def bind(self, buffers: Sequence[ResidentBuffer], ranges: Ranges, /) -> BoundGather:
-        """Implements ``GatheredReads.bind``."""
         bound, nbytes = self._inner.bind(buffers, ranges), int(ranges.nbytes.sum())
 
         def gather(into: memoryview, /) -> None:
@@ -288,7 +280,6 @@ class _ResidentExecutor(_Facet[ResidentExecutor]):
     """``ResidentExecutor`` whose runs are counted."""
 
     def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
-        """Implements ``ResidentExecutor.run``."""
         every = *sequence.prefix, *sequence.repeated
         watch, name = self._watch, _steps_name(every)
         timing = watch.run(name, "resident", lambda: self._inner.run(sequence))
@@ -315,7 +306,6 @@ class _Bound:
         self._watch.launched(self._name, 1)
 
     def close(self) -> None:
-        """Implements ``BoundResidentStep.close``."""
         self._inner.close()
 
 
@@ -323,7 +313,6 @@ class _Binder(_Facet[ResidentBinder]):
     """``ResidentBinder`` whose launches are counted."""
 
     def bind(self, step: ResidentStep, /) -> BoundResidentStep:
-        """Implements ``ResidentBinder.bind``."""
         bound = _Bound(self._inner.bind(step), label_of(step.program, step.config), self._watch)
         self._watch.moved("in", _host_nbytes((step,)))
         return bound
@@ -342,7 +331,6 @@ class _Pending:
         self.cancel: Final = inner.cancel
 
     def wait(self, outputs: OutputStorage, /, *, timeout: float | None = None) -> DispatchTiming:
-        """Implements ``PendingDispatch.wait``."""
         if self._is_told:
             return self._inner.wait(outputs, timeout=timeout)
         request, watch, storage = self._request, self._watch, KeptStorage(outputs)
@@ -363,7 +351,6 @@ class _AsyncExecutor(_Facet[AsyncExecutor]):
     """``AsyncExecutor`` whose dispatches are counted."""
 
     def submit(self, request: DispatchRequest, /) -> PendingDispatch:
-        """Implements ``AsyncExecutor.submit``."""
         return _Pending(self._inner.submit(request), request, self._watch)
 
 
@@ -376,7 +363,6 @@ class _KeptSteps:
         self.close: Final = inner.close
 
     def run(self, part: int, times: int, /) -> StepsRan:
-        """Implements ``KeptSteps.run``."""
         ran = self._watch.run(self._names[part], "kept", lambda: self._inner.run(part, times))
         for name, steps in self._launches[part].items():
             self._watch.launched(name, steps * times)
@@ -387,7 +373,6 @@ class _PersistentSteps(ForwardsStepLimits, _Facet[PersistentSteps]):
     """``PersistentSteps`` whose runs are counted."""
 
     def keep(self, parts: Sequence[Sequence[Sequence[ResidentStep]]], /) -> KeptSteps:
-        """Implements ``PersistentSteps.keep``."""
         flat = [[step for wave in part for step in wave] for part in parts]
         launches = [Counter(label_of(step.program, step.config) for step in part) for part in flat]
         kept = _KeptSteps(self._inner.keep(parts), launches, list(map(_steps_name, flat)), self._watch)
@@ -417,7 +402,6 @@ class _Engine(ForwardsEngine):
         """Jobs, by their first ticket, that their callers have forgotten and that are not counted yet."""
 
     def submit(self, memory: JobMemory, /) -> int | None:
-        """Implements ``PersistentEngine.submit``."""
         ticket = self._inner.submit(memory)
         if ticket is not None:
             self._uncounted[ticket] = None
@@ -426,7 +410,6 @@ class _Engine(ForwardsEngine):
         return ticket
 
     def submit_many(self, columns: Sequence[HostBytes], jobs: int, into: Sequence[memoryview], /) -> int | None:
-        """Implements ``PersistentEngine.submit_many``."""
         first = self._inner.submit_many(columns, jobs, into)
         if first is not None:
             self._batches[first] = jobs
@@ -435,7 +418,6 @@ class _Engine(ForwardsEngine):
         return first
 
     def wait(self, ticket: int, /, *, timeout: float | None = None) -> DispatchTiming:
-        """Implements ``PersistentEngine.wait``."""
         try:
             timing = self._inner.wait(ticket, timeout=timeout)
         except BackendError as error:  # who waits first tells it
@@ -452,32 +434,27 @@ class _Engine(ForwardsEngine):
         return timing
 
     def wait_many(self, first: int, jobs: int, /, *, timeout: float | None = None) -> EndedJobs:
-        """Implements ``PersistentEngine.wait_many``."""
         ended = self._inner.wait_many(first, jobs, timeout=timeout)
         for ticket in range(first, first + jobs):
             self._count(ticket)
         return ended
 
     def done(self, ticket: int, /) -> bool:
-        """Implements ``PersistentEngine.done``."""
         is_done = self._inner.done(ticket)
         if is_done:
             self._count(ticket)
         return is_done
 
     def drain(self, timeout: float | None = None, /) -> bool:
-        """Implements ``PersistentEngine.drain``."""
         is_empty = self._inner.drain(timeout)
         self._count_all()
         return is_empty
 
     def counters(self) -> Mapping[str, int]:
-        """Implements ``PersistentEngine.counters``."""
         self._count_all()
         return self._inner.counters()
 
     def close(self) -> None:
-        """Implements ``PersistentEngine.close``."""
         with suppress(BackendError):  # of an engine that was closed
             self._count_all()
         self._inner.close()
@@ -533,6 +510,5 @@ class _Persistent(_Facet[PersistentExecutor]):
     def open(
         self, program: Program, config: DispatchConfig, input_nbytes: tuple[int, ...], capacity: int, /
     ) -> PersistentEngine:
-        """Implements ``PersistentExecutor.open``."""
         engine = self._inner.open(program, config, input_nbytes, capacity)
         return _Engine(engine, program, config, sum(input_nbytes), self._watch)

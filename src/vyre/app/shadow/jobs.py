@@ -33,7 +33,6 @@ class ShadowedPersistent:
     def open(
         self, program: Program, config: DispatchConfig, input_nbytes: tuple[int, ...], capacity: int, /
     ) -> PersistentEngine:
-        """Implements ``PersistentExecutor.open``."""
         engine = self._inner.open(*self._samples.service.current(program, config), input_nbytes, capacity)
         return ShadowedEngine(engine, program, config, input_nbytes, self._samples, self._usual)
 
@@ -82,7 +81,6 @@ class ShadowedEngine(ForwardsEngine):
 
     # ------------------------------------------------------------ submitting
     def submit(self, memory: JobMemory, /) -> int | None:
-        """Implements ``PersistentEngine.submit``."""
         service = self._service
         number = next(service.numbers)
         if self._generation != service.generation:
@@ -96,7 +94,6 @@ class ShadowedEngine(ForwardsEngine):
         return self._watched(number, 1, job, lambda: self._inner.submit(memory))
 
     def submit_many(self, columns: Sequence[HostBytes], jobs: int, into: Sequence[memoryview], /) -> int | None:
-        """Implements ``PersistentEngine.submit_many``."""
         service = self._service
         number = next(service.numbers)
         if self._generation != service.generation:
@@ -148,7 +145,6 @@ class ShadowedEngine(ForwardsEngine):
 
     # ------------------------------------------------------------ ends of jobs
     def wait(self, ticket: int, /, *, timeout: float | None = None) -> DispatchTiming:
-        """Implements ``PersistentEngine.wait``."""
         try:
             timing = self._inner.wait(ticket, timeout=timeout)
         except TimeoutError:
@@ -166,7 +162,6 @@ class ShadowedEngine(ForwardsEngine):
         return timing if state is None else self._service.timing(timing, state)
 
     def wait_many(self, first: int, jobs: int, /, *, timeout: float | None = None) -> EndedJobs:
-        """Implements ``PersistentEngine.wait_many``."""
         ended = self._inner.wait_many(first, jobs, timeout=timeout)
         if self._again or self._sampled:
             with self._lock, sealed:
@@ -181,7 +176,6 @@ class ShadowedEngine(ForwardsEngine):
         return ended
 
     def forget(self, ticket: int, /) -> None:
-        """Implements ``PersistentEngine.forget``."""
         if self._again or self._sampled:
             with self._lock, sealed:
                 batch = self._again.pop(ticket, None)
@@ -190,7 +184,6 @@ class ShadowedEngine(ForwardsEngine):
         self._inner.forget(ticket)
 
     def close(self) -> None:
-        """Implements ``PersistentEngine.close``."""
         self._inner.close()
         with self._lock, sealed:
             for ticket in tuple(self._sampled):
@@ -234,7 +227,6 @@ class _Into:
         self._views = views
 
     def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
-        """Implements ``OutputStorage.begin``."""
         return self._views
 
     def clear(self) -> None:

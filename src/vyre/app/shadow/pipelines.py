@@ -126,7 +126,6 @@ class ShadowedCompiler(ForwardsCompiler):
         self.samples: Final = HostSamples(service, self._agrees)
 
     def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
-        """Implements ``PipelineCompiler.compile``."""
         service = self.service
         gate = service.gate  # before it is asked: what comes into quarantine from now on, the pipeline looks for itself
         if service.quarantined and service.quarantine_of(program) is not None:
@@ -174,7 +173,6 @@ class ShadowedPipeline(GatedPipeline):
 
     @property
     def id(self) -> str:
-        """Implements ``CompiledPipeline.id``."""
         return self._inner.id
 
     def looked(self, inputs: Sequence[HostBytes], outputs: OutputStorage, number: int) -> DispatchTiming:
@@ -209,7 +207,6 @@ class ShadowedExecutor:
         self.samples: Final = HostSamples(service, self._agrees)
 
     def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming:
-        """Implements ``ProgramExecutor.execute``."""
         service = self._service
         request = fallback_request(service, request)
         number = next(service.numbers)
@@ -233,7 +230,6 @@ class ShadowedAsyncExecutor:
         self._inner, self._service, self._samples = inner, samples.service, samples
 
     def submit(self, request: DispatchRequest, /) -> PendingDispatch:
-        """Implements ``AsyncExecutor.submit``."""
         service = self._service
         request = fallback_request(service, request)
         number = next(service.numbers)
@@ -277,7 +273,6 @@ class _ShadowedPending(Unique):
         self.cancel: Final = inner.cancel
 
     def wait(self, outputs: OutputStorage, /, *, timeout: float | None = None) -> DispatchTiming:
-        """Implements ``PendingDispatch.wait``."""
         service, state = self._samples.service, self._state
         kept = KeptStorage(outputs)
         try:

@@ -317,7 +317,6 @@ class ShadowedResidentExecutor:
         """The last sequence with programs in quarantine: one object for one sequence, so that it is prepared once."""
 
     def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
-        """Implements ``ResidentExecutor.run``."""
         service = self._service
         number = next(service.numbers)
         if service.quarantined:
@@ -341,7 +340,6 @@ class ShadowedBinder:
         self._inner, self._samples = inner, samples
 
     def bind(self, step: ResidentStep, /) -> BoundResidentStep:
-        """Implements ``ResidentBinder.bind``."""
         return _ShadowedBound(self._inner, _held(step), self._samples)
 
 
@@ -372,7 +370,6 @@ class _ShadowedBound:
                 bound.close()
 
     def close(self) -> None:
-        """Implements ``BoundResidentStep.close``."""
         self._bound.close()
 
 
@@ -383,7 +380,6 @@ class ShadowedSteps(ForwardsStepLimits):
         self._inner, self._samples = inner, samples
 
     def keep(self, parts: Sequence[Sequence[Sequence[ResidentStep]]], /) -> KeptSteps:
-        """Implements ``PersistentSteps.keep``."""
         return _ShadowedKept(self._inner, [[list(map(_held, wave)) for wave in part] for part in parts], self._samples)
 
 
@@ -411,7 +407,6 @@ class _ShadowedKept:
             kept.close()
 
     def run(self, part: int, times: int, /) -> StepsRan:
-        """Implements ``KeptSteps.run``."""
         service = self._service
         if self._generation != service.generation:
             self._keep_again()
@@ -423,9 +418,7 @@ class _ShadowedKept:
         return ran if state is None else ran._replace(timing=service.timing(ran.timing, state))
 
     def counters(self) -> Mapping[str, int]:
-        """Implements ``KeptSteps.counters``."""
         return self._kept.counters()
 
     def close(self) -> None:
-        """Implements ``KeptSteps.close``."""
         self._kept.close()

@@ -45,7 +45,6 @@ class CpuBundles:
         return OwnEmitters(emitters, groups={GROUP: levels_of(host().arch)})
 
     def c_files(self, name: str, entries: Mapping[str, Program], /) -> Mapping[str, bytes]:
-        """Implements ``BundleSupport.c_files``."""
         from vyre.adapters.cpu.aot.c_files import c_files
 
         return c_files(name, entries)

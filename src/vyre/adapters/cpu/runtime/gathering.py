@@ -34,7 +34,6 @@ class CpuGathering:
         self._device: CpuDevice = device
 
     def bind(self, buffers: Sequence[ResidentBuffer], ranges: Ranges, /) -> CpuGather:
-        """Implements ``GatheredReads.bind``."""
         check_ownership(self._device.backend, 0, buffers)
         return CpuGather(self._device, [each for each in buffers if isinstance(each, HostBuffer)], ranges)
 

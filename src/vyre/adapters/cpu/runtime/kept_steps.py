@@ -92,7 +92,6 @@ class CpuKeptSteps(Unique):
         self._counts: Final = {"launches": 0, "jobs": 0, "submissions": 0, "waits": 0, "wakes": 0}
 
     def run(self, part: int, times: int, /) -> StepsRan:
-        """Implements ``KeptSteps.run``."""
         began = self._device.counters.now_ns()
         chosen, before = self._parts[part], self._counts["submissions"]
         ns, left = 0, times if chosen.prepared else 0
@@ -114,7 +113,6 @@ class CpuKeptSteps(Unique):
         return StepsRan(timing, self._counts["submissions"] - before)
 
     def counters(self) -> Mapping[str, int]:
-        """Implements ``KeptSteps.counters``."""
         counts, ring = dict(self._counts), self._ring
         if ring is not None:
             _add(counts, ring.counts)
@@ -235,7 +233,6 @@ class CpuPersistentSteps:
         return MOST_ROWS
 
     def keep(self, parts: Sequence[Sequence[Sequence[ResidentStep]]], /) -> CpuKeptSteps:
-        """Implements ``PersistentSteps.keep``."""
         self._device.open()
         known: dict[int, PreparedStep] = {}  # a step that comes again does so in another wave
         for step in (step for waves in parts for wave in waves for step in wave):

@@ -145,7 +145,6 @@ class CpuMemory(HostMemory):
         """The blocks of resident memory."""
 
     def allocate(self, nbytes: int, /, *, label: str | None = None) -> ResidentBuffer:
-        """Implements ``ResidentMemory.allocate``."""
         self._device.check()
         if nbytes <= 0:
             return super().allocate(nbytes, label=label)
@@ -163,13 +162,11 @@ class CpuMemory(HostMemory):
         return HostBuffer(self.backend, nbytes, address, label, data=data)
 
     def upload(self, uploads: Sequence[Upload], /) -> None:
-        """Implements ``ResidentMemory.upload``."""
         super().upload(uploads)
         self._device.counters.uploads += len(uploads)
         self._device.counters.uploaded_bytes += sum([each.data.nbytes for each in uploads])
 
     def download(self, reads: Sequence[Readback], /) -> None:
-        """Implements ``ResidentMemory.download``."""
         super().download(reads)
         self._count(reads)
 
@@ -179,7 +176,6 @@ class CpuMemory(HostMemory):
 
     # ---------------------------------------------------------------- sequences
     def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
-        """Implements ``ResidentExecutor.run``."""
         started = self._device.counters.now_ns()
         reads = sequence.reads
         sources = self.sources(reads) if reads else ()
@@ -199,7 +195,6 @@ class CpuMemory(HostMemory):
         return DispatchTiming._make((wall_ns, native_ns, None, None, launches, None, rounds, converged))
 
     def loop_executors(self, steps: Sequence[ResidentStep], /) -> frozenset[FixpointExecutor]:
-        """Implements ``LoopSupport.loop_executors``."""
         return frozenset({FixpointExecutor.COMMAND_LIST})
 
     def grid_sync(self, step: ResidentStep, /) -> GridSyncInputs:
@@ -207,7 +202,6 @@ class CpuMemory(HostMemory):
         return GridSyncInputs(False, self.prepare_step(step, copy=False).shape.groups, 0, 0)
 
     def bind(self, step: ResidentStep, /) -> BoundStep:
-        """Implements ``ResidentBinder.bind``."""
         idle = self._idle.pop(id(step), None)
         if idle is not None and idle.prepared.is_current and not idle.prepared.is_closed:
             return BoundStep(self._device, self._idle, step, idle.prepared, idle.job, idle.step)

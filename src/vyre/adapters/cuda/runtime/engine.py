@@ -195,18 +195,15 @@ class CudaEngine(Unique):
         """Implements ``PersistentEngine.give_back``: nothing is used again."""
 
     def take_back(self, memory: JobMemory, /) -> None:
-        """Implements ``PersistentEngine.take_back``."""
         with self._lock, sealed:
             numbers = [number for number, entry in entries_of(self._entries) if entry.into is memory.outputs]
         for number in numbers:
             self.forget(number << ROW_BITS)
 
     def submit(self, memory: JobMemory, /) -> int | None:
-        """Implements ``PersistentEngine.submit``."""
         return self._submit(memory.inputs, 1, memory.outputs)
 
     def submit_many(self, columns: Sequence[HostBytes], jobs: int, into: Sequence[memoryview], /) -> int | None:
-        """Implements ``PersistentEngine.submit_many``."""
         if not 1 <= jobs <= MOST_ROWS:
             raise InvalidInput(f"{jobs} jobs in one submission", fix=f"submit 1 to {MOST_ROWS} at once.")
         fit = len(columns) == len(self._input_nbytes) and all(
@@ -310,7 +307,6 @@ class CudaEngine(Unique):
         return self._has_ended(ticket)
 
     def wait(self, ticket: int, /, *, timeout: float | None = None) -> DispatchTiming:
-        """Implements ``PersistentEngine.wait``."""
         self._check_process()
         self._await(partial(self._has_ended, ticket), "the job", timeout)
         row = ticket & MOST_ROWS
@@ -325,7 +321,6 @@ class CudaEngine(Unique):
         return DispatchTiming(elapsed, elapsed, None, None, 0)
 
     def wait_many(self, first: int, jobs: int, /, *, timeout: float | None = None) -> EndedJobs:
-        """Implements ``PersistentEngine.wait_many``."""
         self._check_process()
         self._await(lambda: self._is_over(first), "the jobs", timeout)
         with self._lock, sealed:
@@ -337,7 +332,6 @@ class CudaEngine(Unique):
             return EndedJobs(int(elapsed.sum()), tuple([first + row for row in failed.tolist()]))
 
     def wait_room(self, timeout: float | None = None, /) -> bool:
-        """Implements ``PersistentEngine.wait_room``."""
         self._check_process()
 
         def has_room() -> bool:
@@ -351,7 +345,6 @@ class CudaEngine(Unique):
         return True
 
     def forget(self, ticket: int, /) -> None:
-        """Implements ``PersistentEngine.forget``."""
         if os.getpid() != self._pid:
             return
         entry = self._entries.pop(ticket >> ROW_BITS, None)  # without the lock: a finalizer may call it at any moment
@@ -360,7 +353,6 @@ class CudaEngine(Unique):
             self._forgotten.append(entry)
 
     def drain(self, timeout: float | None = None, /) -> bool:
-        """Implements ``PersistentEngine.drain``."""
         self._check_process()
         head = self._number
 
@@ -405,11 +397,9 @@ class CudaEngine(Unique):
         return self._notices.subscribe()
 
     def unsubscribe(self, descriptor: int, /) -> None:
-        """Implements ``PersistentEngine.unsubscribe``."""
         self._notices.unsubscribe(descriptor)
 
     def rearm(self, descriptor: int, /) -> None:
-        """Implements ``PersistentEngine.rearm``."""
         self._notices.rearm(descriptor)
 
     # ------------------------------------------------------------ the end

@@ -32,7 +32,6 @@ class CudaPersistent(DeviceMember):
     def open(
         self, program: Program, config: DispatchConfig, input_nbytes: tuple[int, ...], capacity: int, /
     ) -> CudaEngine:
-        """Implements ``PersistentExecutor.open``."""
         if not 2 <= capacity <= MOST_CAPACITY:
             raise InvalidResource(
                 f"capacity={capacity} of a persistent engine", fix=f"take a number from 2 to {MOST_CAPACITY}."

@@ -243,7 +243,6 @@ class ResidentRunner(DeviceMember):
 
     @whole
     def loop_executors(self, steps: Sequence[ResidentStep], /) -> frozenset[FixpointExecutor]:
-        """Implements ``LoopSupport.loop_executors``."""
         resolved = [self._resolve(number, step) for number, step in enumerate(steps)]
         with self.device.calls:
             self._resources.quarantine.reap()
@@ -258,7 +257,6 @@ class ResidentRunner(DeviceMember):
 
     @whole
     def grid_sync(self, step: ResidentStep, /) -> GridSyncInputs:
-        """Implements ``LoopSupport.grid_sync``."""
         resolved = self._resolve(0, step)
         with self.device.calls:
             return resolved.pipeline.grid_sync(resolved.launch.grid)

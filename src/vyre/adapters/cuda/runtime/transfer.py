@@ -105,7 +105,6 @@ class MirroredTransfer:
         self._count_reads()
 
     def upload(self, inputs: Sequence[memoryview], deadline_ns: int | None) -> None:
-        """Implements ``Transfer.upload``."""
         if self._up is None:
             return
         for place, source in self._inputs:
@@ -114,13 +113,11 @@ class MirroredTransfer:
         self._count_upload()
 
     def request(self) -> None:
-        """Implements ``Transfer.request``."""
         for copy in self._down:
             copy()
         self._count_reads()
 
     def request_traps(self) -> None:
-        """Implements ``Transfer.request_traps``."""
         self._down_traps()
 
     def _count_upload(self) -> None:
@@ -134,7 +131,6 @@ class MirroredTransfer:
         counters.downloads += len(self._down)
 
     def traps(self) -> memoryview:
-        """Implements ``Transfer.traps``."""
         return self._traps
 
     def collect(self, outputs: Sequence[memoryview], deadline_ns: int | None) -> None:
@@ -143,7 +139,6 @@ class MirroredTransfer:
             outputs[index][:] = source
 
     def release(self, *, idle: bool) -> None:
-        """Implements ``Transfer.release``."""
         block, self._block = self._block, None
         if block is not None:
             (self._pinned.give_back if idle else self._pinned.free)(block)
@@ -175,7 +170,6 @@ class StagedTransfer:
         return None  # chunks are used in turn
 
     def upload(self, inputs: Sequence[memoryview], deadline_ns: int | None) -> None:
-        """Implements ``Transfer.upload``."""
         places = [Piece(inputs[place.source], self._base + place.offset) for place in self._arena.inputs]
         self._chunks.send([self._table, *places], deadline_ns)
 
@@ -185,14 +179,12 @@ class StagedTransfer:
             self.request_traps()
 
     def request_traps(self) -> None:
-        """Implements ``Transfer.request_traps``."""
         assert self._records is not None
         records = self._arena.traps
         address = self._base + records.start
         self._device.driver.copy_to_host(self._records.address, address, records.nbytes, self._stream)
 
     def traps(self) -> memoryview:
-        """Implements ``Transfer.traps``."""
         assert self._records is not None
         return self._records.view[: self._arena.traps.nbytes]
 
@@ -202,7 +194,6 @@ class StagedTransfer:
         self._chunks.receive([Piece(target, self._base + source.start) for target, source in places], deadline_ns)
 
     def release(self, *, idle: bool) -> None:
-        """Implements ``Transfer.release``."""
         records, self._records = self._records, None
         give_back = self._pinned.give_back if idle else self._pinned.free
         release_all(

@@ -27,7 +27,6 @@ class Inheritable(Protocol):
 
     def inherited(self) -> None:
         """Called in a forked child of the process that made the object.  It must not take a lock of a session."""
-        ...
 
 
 _LOCKS: Final[WeakSet[Any]] = WeakSet()

@@ -45,7 +45,6 @@ class Cache(Protocol):
 
     def _candidates(self) -> Iterable[Candidate]:
         """Returns the arrays that may leave now: those that nothing uses."""
-        ...
 
 
 def make_room(candidates: Sequence[Candidate], room: int, asking: str, sink: DecisionSink | None) -> None:

@@ -41,11 +41,9 @@ class DecisionSink(Protocol):
         """Whether decisions are kept, so that a caller may pass arguments that say more than deciding needs.  Never
         changes.
         """
-        ...
 
     def note(self, decision: Decision, /) -> None:
         """Receives one decision."""
-        ...
 
 
 @in_default_mode

@@ -69,26 +69,21 @@ class ArtifactStore(Protocol):
 
     def get(self, key: ArtifactKey, /) -> Artifact | None:
         """Returns the verified artifact of a key, or None if the store holds none that can be trusted."""
-        ...
 
     def put(self, key: ArtifactKey, artifact: Artifact, /) -> bool:
         """Stores an artifact for others.  Returns False if it could not be stored."""
-        ...
 
     def neighbours(self, key: ArtifactKey, /) -> Sequence[ArtifactKey]:
         """Returns at most ``NEIGHBOURS`` stored keys of the same program and kind."""
-        ...
 
     def entries(self) -> Iterator[StoredEntry]:
         """Yields every entry, once for each part of the store that holds it.  Unreadable entries are left out."""
-        ...
 
     def remove(self, key: ArtifactKey, /) -> bool:
         """Removes the entry of a key and returns whether it is gone, whichever process removed it.
 
         An entry in a read-only part of the store stays.
         """
-        ...
 
     def stats(self) -> StoreStats:
         """Returns the statistics of the store."""

@@ -116,13 +116,11 @@ class BundleSupport(Protocol):
     @property
     def default_target(self) -> str:
         """Returns the target or group whose code runs on as many devices as possible."""
-        ...
 
     def emitters(self, *, machine_code: bool) -> OwnEmitters:
         """Returns one emitter for each target; with ``machine_code`` they may use tools that make machine code of
         text.
         """
-        ...
 
     def c_files(self, name: str, entries: Mapping[str, Program], /) -> Mapping[str, bytes]:
         """Returns files by which a program in C calls the code of entry points in loaded bundles, by their names.
@@ -130,4 +128,3 @@ class BundleSupport(Protocol):
         ``name`` is that of the header and the source, without a suffix.  It is empty where C cannot call the code, or
         no bundle has any.  Raises ``UnsupportedFeature`` and ``InvalidConfig``.
         """
-        ...

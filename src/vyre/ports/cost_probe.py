@@ -73,4 +73,3 @@ class CostProbe(Protocol):
         The timer is for one thread.  It raises ``UnsupportedFeature`` for an unsupported experiment, and
         ``BackendError``.
         """
-        ...

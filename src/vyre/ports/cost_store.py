@@ -16,8 +16,6 @@ class CostStore(Protocol):
         Raises ``UnreadableFile`` for content that cannot be read or trusted, ``MalformedJson`` for damaged content,
         and ``ForeignCosts`` if the content belongs to another source.
         """
-        ...
 
     def save(self, costs: LaunchCosts, /) -> None:
         """Stores costs in place of earlier ones of the same source.  Raises ``UnreadableFile`` if that failed."""
-        ...

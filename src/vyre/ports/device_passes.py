@@ -14,8 +14,6 @@ class DevicePassesOf(Protocol):
 
     def __call__(self) -> Mapping[str, Pass]:
         """Returns them by name."""
-        ...
 
     def close(self) -> None:
         """Gives back what the passes use; idempotent."""
-        ...

@@ -56,7 +56,6 @@ class EmittedModule(Protocol):
 
     def to_json(self) -> dict[str, Any]:
         """Returns the code and all facts that a launcher needs, as JSON values."""
-        ...
 
 
 class CodeEmission(Protocol):
@@ -69,27 +68,22 @@ class CodeEmission(Protocol):
     @property
     def targets(self) -> tuple[str, ...]:
         """Returns the names of all targets, each once."""
-        ...
 
     @property
     def default_target(self) -> str:
         """Returns the default target, one of ``targets``."""
-        ...
 
     @property
     def forms(self) -> tuple[str, ...]:
         """Returns the names of the languages in which the code can be written, the usual one first."""
-        ...
 
     @property
     def assumptions(self) -> tuple[str, ...]:
         """Returns the names of the facts about launches that a caller may guarantee."""
-        ...
 
     @property
     def optimizes(self) -> EngineKind | None:
         """Returns the kind of engine for which the optimizer prepares programs; None if it prepares none."""
-        ...
 
     def emit(self, program: Program, options: EmissionOptions, spec: Mapping[str, Literal], /) -> EmittedModule:
         """Returns the code of a program.
@@ -97,7 +91,6 @@ class CodeEmission(Protocol):
         ``spec`` holds values of specialization constants; omitted constants have their defaults.  Raises
         ``InvalidProgram`` with the report, and ``UnsupportedFeature`` for a program that the target cannot run.
         """
-        ...
 
     def keys(self, program: Program, options: EmissionOptions, spec: SpecMap, /) -> tuple[ArtifactKey, ...]:
         """Returns the keys under which a cache stores the code of a program, at least one; ``spec`` holds a value of
@@ -106,4 +99,3 @@ class CodeEmission(Protocol):
         Several keys stand for code that is made in several ways, such as by several pipelines of a compiler.  Raises
         ``InvalidProgram`` if a name in the program does not resolve.
         """
-        ...

@@ -109,7 +109,6 @@ class PipelineCompiler(Protocol):
         Evicted pipelines remain usable for their holders.  The next ``compile`` builds a new pipeline, at most from
         stored code.
         """
-        ...
 
 
 class PendingDispatch(Protocol):
@@ -135,7 +134,6 @@ class PendingDispatch(Protocol):
         was stopped has failed: ``wait`` raises ``DispatchFailed``.  Its callbacks are called as always, and other work
         is not disturbed.
         """
-        ...
 
 
 class AsyncExecutor(Protocol):
@@ -170,7 +168,6 @@ class ForeignMemory(Protocol):
 
         Raises ``InvalidResource`` for anything except contiguous memory of this device.
         """
-        ...
 
 
 class ResidentExecutor(Protocol):
@@ -188,14 +185,12 @@ class LoopSupport(Protocol):
 
         Without any of them ``ResidentExecutor`` honours a flag by waiting after each round.
         """
-        ...
 
     def grid_sync(self, step: ResidentStep, /) -> GridSyncInputs:
         """Returns the grid of a step with grid barriers, and how much of it the device holds at once.
 
         May open the device and compile.  Raises as ``ResidentExecutor.run`` does.
         """
-        ...
 
 
 class BoundResidentStep(Protocol):
@@ -217,7 +212,6 @@ class ResidentBinder(Protocol):
         Host bytes in it are read during this call only.  It refuses once a buffer is closed, which tells it
         (``ResidentBuffer.expires``).
         """
-        ...
 
 
 class MetricSource(Protocol):

@@ -34,7 +34,6 @@ class BoundGather(Protocol):
         Raises ``InvalidResource`` for a buffer that was closed meanwhile and for memory that is too short, before the
         first byte is copied.  Several threads may call it.
         """
-        ...
 
 
 class GatheredReads(Protocol):
@@ -46,4 +45,3 @@ class GatheredReads(Protocol):
         Raises ``InvalidResource`` for a buffer that is closed or of another backend, and for a range outside its
         buffer.
         """
-        ...

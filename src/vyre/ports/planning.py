@@ -45,11 +45,9 @@ class ExecutionPlanning(Protocol):
 
     def use_costs(self, costs: LaunchCosts, /) -> None:
         """Decides with these costs from now on; earlier decisions are repeated when their work is run next."""
-        ...
 
     def plans(self) -> tuple[PlannedExecution, ...]:
         """Returns the latest decisions, oldest first."""
-        ...
 
     def work(
         self,
@@ -64,4 +62,3 @@ class ExecutionPlanning(Protocol):
         ``sink`` receives the decisions about how the program is launched.  Raises the errors that compiling and
         dispatching raise before a launch.
         """
-        ...

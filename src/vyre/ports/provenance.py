@@ -12,4 +12,3 @@ class SourceRepository(Protocol):
 
     def working_tree(self) -> WorkingTree | None:
         """Returns what the repository says now; None where no repository tracks the package.  Never raises."""
-        ...

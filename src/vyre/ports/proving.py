@@ -34,7 +34,6 @@ class Prover(Protocol):
     @property
     def version(self) -> str:
         """Returns name and version of the prover, such as ``"z3 4.13.0"``."""
-        ...
 
     def prove_equal(
         self,
@@ -52,4 +51,3 @@ class Prover(Protocol):
         ``limit`` is in the prover's own steps, so that the answer does not depend on the speed of the machine.
         Raises ``UnsupportedFeature`` if the prover is not installed.
         """
-        ...

@@ -28,11 +28,9 @@ class OutputStorage(Protocol):
         passed in and returned may instead be the memory of its input, all of it, aligned for its elements: then the
         caller wants it updated in place, and it holds the input.
         """
-        ...
 
     def clear(self) -> None:
         """Discards the views that ``begin`` returned, because the dispatch failed and has no outputs."""
-        ...
 
 
 HostBytes: TypeAlias = memoryview

@@ -13,7 +13,6 @@ class Environment(Protocol):
 
     def get(self, name: str, /) -> str | None:
         """Returns the value of an environment variable, or None if it is not set."""
-        ...
 
 
 class Clock(Protocol):
@@ -21,11 +20,9 @@ class Clock(Protocol):
 
     def now_ns(self) -> int:
         """Returns a time that never goes back, for durations."""
-        ...
 
     def time_ns(self) -> int:
         """Returns the time since the epoch."""
-        ...
 
 
 class Profiler(Protocol):
@@ -33,7 +30,6 @@ class Profiler(Protocol):
 
     def range(self, name: str, /) -> AbstractContextManager[object]:
         """Returns a context manager that marks a range of this name."""
-        ...
 
 
 class Telemetry(Protocol):

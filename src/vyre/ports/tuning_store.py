@@ -31,15 +31,12 @@ class TuningStore(Protocol):
 
     def get(self, key: TuningKey, /) -> Sequence[TuningRecord]:
         """Returns all stored records of a key, latest first."""
-        ...
 
     def put(self, records: Sequence[TuningRecord], /) -> bool:
         """Adds records; returns False if that failed."""
-        ...
 
     def records(self) -> Iterator[TuningRecord]:
         """Yields every stored record."""
-        ...
 
     def stats(self) -> TuningStoreStats:
         """Returns the counts of this store."""

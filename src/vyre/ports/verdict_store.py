@@ -17,12 +17,9 @@ class VerdictStore(Protocol):
 
     def get(self, key: LoweringKey, /) -> LoweringVerdict | None:
         """Returns the verdict on a lowering, or None if there is none that can be read."""
-        ...
 
     def of_operation(self, operation: str, backend: str, /) -> tuple[LoweringVerdict, ...]:
         """Returns all verdicts on lowerings of an operation on a backend, of any version, that can be read."""
-        ...
 
     def put(self, verdict: LoweringVerdict, /) -> bool:
         """Stores a verdict in place of an earlier one; returns False if that failed."""
-        ...

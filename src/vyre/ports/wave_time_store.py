@@ -17,8 +17,6 @@ class WaveTimeStore(Protocol):
         Raises ``UnreadableFile`` for content that cannot be read or trusted, ``MalformedJson`` for damaged content,
         and ``ForeignCosts`` if the content belongs to another source.
         """
-        ...
 
     def save(self, table: WaveTimes, /) -> None:
         """Stores a table in place of the earlier one of the same source.  Raises ``UnreadableFile`` if that failed."""
-        ...

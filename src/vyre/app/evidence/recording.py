@@ -40,7 +40,6 @@ class Recorder(Protocol):
 
     def run(self) -> tuple[DispatchTiming, Mapping[str, bytes]]:
         """Runs once on the recorded inputs, and returns the timing and all that is returned, by buffer name."""
-        ...
 
 
 class HostRun:

@@ -51,7 +51,6 @@ class Reader(Protocol):
 
     def read(self, nbytes: int, /) -> bytes:
         """Returns ``nbytes`` bytes, or fewer if the stream ends before."""
-        ...
 
 
 class Broken(Exception):

@@ -32,12 +32,10 @@ class MachineCode(Protocol):
     @property
     def addresses(self) -> Mapping[str, int]:
         """Returns the addresses."""
-        ...
 
     @property
     def nbytes(self) -> int:
         """Returns the bytes of memory that the code occupies."""
-        ...
 
 
 @frozen(kw_only=True)

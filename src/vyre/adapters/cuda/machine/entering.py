@@ -96,7 +96,6 @@ class Gated(Protocol):
     @property
     def gate(self) -> Gate:
         """Returns the gate that every call passes."""
-        ...
 
 
 P = ParamSpec("P")

@@ -42,15 +42,12 @@ class Operators(Protocol[V]):
 
     def literal(self, dtype: ScalarType, bits: int) -> V:
         """Returns the value of a literal."""
-        ...
 
     def binary(self, op: BinaryOp, dtype: ScalarType, count: ScalarType, left: V, right: V) -> V:
         """Returns ``left op right``; ``count`` is the type of the right operand."""
-        ...
 
     def unary(self, op: UnaryOp, dtype: ScalarType, operand: V) -> V:
         """Returns ``op operand``."""
-        ...
 
 
 class Algebra(Operators[V], Protocol[V]):
@@ -58,15 +55,12 @@ class Algebra(Operators[V], Protocol[V]):
 
     def select(self, dtype: ScalarType, condition: V, on_true: V, on_false: V) -> V:
         """Returns one of two values."""
-        ...
 
     def convert(self, node: type[Node], source: ScalarType, target: ScalarType, operand: V) -> V:
         """Returns what ``Cast``, ``Bitcast``, ``Narrow``, ``Pack``, ``Unpack`` or ``WrapCast`` makes of a value."""
-        ...
 
     def fma(self, dtype: ScalarType, a: V, b: V, c: V) -> V:
         """Returns ``a * b + c``, rounded once."""
-        ...
 
 
 def evaluated(expr: Expr, holes: Mapping[str, ScalarType], values: Mapping[str, V], algebra: Operators[V]) -> V:

@@ -103,7 +103,9 @@ if TYPE_CHECKING:
     )
     from vyre.app.sequences.residency import KeptMemory as KeptMemory
     from vyre.app.sequences.sequence import StepSequence as StepSequence
-    from vyre.app.sequences.steps import Batch as Batch, Repeat as Repeat, Step as Step
+    from vyre.app.sequences.steps import (
+        Batch as Batch, HostStep as HostStep, Repeat as Repeat, Step as Step,
+    )
     from vyre.app.sequences.temporary import Temporary as Temporary
     from vyre.app.speculation import Speculation as Speculation, SpeculationResult as SpeculationResult
     from vyre.app.work_queue import WorkQueue as WorkQueue, WorkQueueResult as WorkQueueResult
@@ -131,6 +133,7 @@ if TYPE_CHECKING:
         DeviceOutOfMemory as DeviceOutOfMemory,
         DispatchFailed as DispatchFailed, DispatchTimeout as DispatchTimeout, DuplicateOperation as DuplicateOperation,
         ErrorCode as ErrorCode, ForeignCosts as ForeignCosts, GridOverflow as GridOverflow,
+        HostStepFailed as HostStepFailed,
         InvalidConfig as InvalidConfig, InvalidDialect as InvalidDialect, InvalidField as InvalidField,
         InvalidInput as InvalidInput, InvalidResource as InvalidResource, KernelCompileFailed as KernelCompileFailed,
         KernelSourceError as KernelSourceError, MalformedBundle as MalformedBundle, MigrationFailed as MigrationFailed,

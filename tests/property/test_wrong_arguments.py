@@ -709,7 +709,7 @@ NOT_CALLED: Final = {
     # made by `kernel`
     "Kernel",
     # without arguments, or checked where they are used
-    "AotEmitter", "AotTargetId", "Batch", "OutputArena", "Repeat", "Step",
+    "AotEmitter", "AotTargetId", "Batch", "HostStep", "OutputArena", "Repeat", "Step",
     # made by the session
     "BoundDownload", "Downloaded", "Marked", "TransferReport",
     "FixedPoint", "FixedPointResult", "Explanation.offer", "SequenceRun", "StepSequence.close",

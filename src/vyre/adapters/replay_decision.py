@@ -158,28 +158,6 @@ class ReplayDecision:
     happened.  ``due`` is the run at which the decision is taken again.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_attended",
-        "_batch",
-        "_changed",
-        "_changing",
-        "_mode",
-        "_observed_ns",
-        "_plain_ns",
-        "_planner",
-        "_predicted_ns",
-        "_recorded",
-        "_replays",
-        "_rounds",
-        "_runs",
-        "_samples",
-        "_since",
-        "_verdict",
-        "_work",
-        "due",
-    )
-
     def __init__(self, planner: ReplayPlanner, work: Work) -> None:
         self._planner, self._work = planner, work
         self._samples: deque[int] = deque(maxlen=SAMPLES)  # device time of a round

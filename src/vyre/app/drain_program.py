@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vyre.app.result import Result
-from vyre.app.work_queue import TOTALS_FIELDS, DisciplineName, bounded, discipline_of, form_of, host_items, roles_of
-from vyre.domain.arguments import expect
+from vyre.app.work_queue import TOTALS_FIELDS, DisciplineName, bounded, form_of, host_items, roles_of
+from vyre.domain.arguments import expect, member
 from vyre.domain.dispatch import ReadableBuffer
 from vyre.domain.errors import InvalidInput, WorkQueueOverflow
 from vyre.domain.ir.program import Program, ProgramLike
@@ -101,5 +101,5 @@ def drain_program(
     Raises ``InvalidInput`` for a program that cannot drain a queue, and for one whose results depend on the order of
     the items, with the reason, and ``InvalidProgram``.
     """
-    chosen = discipline_of(discipline)
+    chosen = member("discipline", discipline, QueueDiscipline)
     return DrainProgram(form_of(program, roles_of(items, pushed, count), chosen), chosen)

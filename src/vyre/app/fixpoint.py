@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from vyre.adapters.forks import process_lock, refuse_within
+from vyre.app.host_memory import bytes_of
 from vyre.app.indirect import grids_of
 from vyre.app.resident import ResidentArray
 from vyre.app.resident_dispatch import BoundWork, host_arrays_of
 from vyre.app.sequences.description import WRITTEN, Work, describe
 from vyre.app.sequences.sequence import WorkServices
-from vyre.app.sequences.steps import Item, parts_of
+from vyre.app.sequences.steps import Item, parts_of, refuse_host_steps
 from vyre.domain import guarding
-from vyre.domain.arguments import expect, whole
+from vyre.domain.arguments import expect, member, whole
 from vyre.domain.dispatch import DispatchTiming
-from vyre.domain.errors import BackendError, DispatchTimeout, InvalidConfig, InvalidInput
+from vyre.domain.errors import BackendError, DispatchTimeout, InvalidInput
 from vyre.domain.launch_costs import ASSUMED, Provenance, weakest
-from vyre.domain.printable import shown
 from vyre.domain.record import U32_MAX
 from vyre.domain.unique import Unique
 from vyre.policies.frontiers.fixpoint import (
@@ -81,22 +81,6 @@ class FixedPoint(Unique):
     ``plan`` tells what repeats them, and why.  Calls run one after the other.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_first",
-        "_flag",
-        "_joined",
-        "_lease",
-        "_lock",
-        "_run",
-        "_services",
-        "_steps",
-        "_unrolled",
-        "_work",
-        "_works",
-        "plan",
-    )
-
     def __init__(
         self,
         services: WorkServices,
@@ -114,9 +98,11 @@ class FixedPoint(Unique):
         parts, once = parts_of("steps", steps), parts_of("first", first)
         if not any(part.times for part in parts):
             raise InvalidInput("a fixed point without steps", fix="give at least one.")
+        fix = "repeat session.sequence(...) in a loop of your own that looks at the flag, or call it before and after."
+        refuse_host_steps((*once, *parts), "the device repeats the steps of a fixed point by itself", fix)
         lease.backend.require_resident_executor()
         expect("early_exit", early_exit, bool, "True or False")
-        forced = None if executor is None else _executor(executor)
+        forced = None if executor is None else member("executor", executor, FixpointExecutor)
         limit = whole("limit", limit, 1, U32_MAX, f"give an int from 1 to {U32_MAX}.")
         self._flag = _flag_of(changed)
         self._work = work = describe(lease, services.bind, once, parts, sink)
@@ -281,7 +267,7 @@ class FixedPoint(Unique):
     ) -> Callable[[], DispatchTiming]:
         """Returns what runs a sequence that leaves the number of its rounds at a byte of a buffer."""
         lease, ran, changed = self._lease, np.empty(1, np.uint32), np.empty(1, np.uint32)
-        reads = (Readback(counted, _bytes_of(ran), offset), Readback(self._flag, _bytes_of(changed)))
+        reads = (Readback(counted, bytes_of(ran), offset), Readback(self._flag, bytes_of(changed)))
         reading = replace(sequence, reads=reads)
 
         def run() -> DispatchTiming:
@@ -312,7 +298,7 @@ class FixedPoint(Unique):
         steps = (*self._first, *self._steps)
         limit_s = min((s.config.timeout_s for s in steps if s.config.timeout_s is not None), default=None)
         again = ResidentSequence(
-            repeated=(clear, *self._steps), repeat_count=1, reads=(Readback(self._flag, _bytes_of(flag)),)
+            repeated=(clear, *self._steps), repeat_count=1, reads=(Readback(self._flag, bytes_of(flag)),)
         )
 
         def run() -> DispatchTiming:
@@ -340,7 +326,7 @@ class FixedPoint(Unique):
             prefix=self._first,
             repeated=(clear, *self._steps),
             repeat_count=limit,
-            reads=(Readback(self._flag, _bytes_of(flag)),),
+            reads=(Readback(self._flag, bytes_of(flag)),),
         )
 
         def run() -> DispatchTiming:
@@ -352,17 +338,6 @@ class FixedPoint(Unique):
 def _ran(lease: BackendLease, sequence: ResidentSequence) -> DispatchTiming:
     lease.wait_for(None)
     return lease.backend.require_resident_executor().run(sequence)
-
-
-def _executor(executor: ExecutorName) -> FixpointExecutor:
-    if isinstance(executor, FixpointExecutor):
-        return executor
-    names = ", ".join(repr(each.value) for each in FixpointExecutor)
-    expect("executor", executor, str, f"one of {names}")
-    try:
-        return FixpointExecutor(executor)
-    except ValueError:
-        raise InvalidConfig(f"executor={shown(executor)}", fix=f"use one of {names}.") from None
 
 
 def _flag_of(changed: ResidentArray) -> ResidentBuffer:
@@ -385,7 +360,3 @@ def _guarded(bound: BoundWork, control: ResidentBuffer) -> ResidentStep:
     assert program is not None
     config = replace(step.config, grid=launch.grid, extent=None)
     return ResidentStep(program, (*step.resources, control), config)
-
-
-def _bytes_of(words: np.ndarray[tuple[int], np.dtype[np.uint32]]) -> memoryview:
-    return memoryview(words).cast("B")  # type: ignore[arg-type]  # ndarray has __buffer__ in stubs from 3.12 on

@@ -75,3 +75,8 @@ def whole_array(array: Array, name: str) -> Array:
     if array.dtype.hasobject:
         raise InvalidInput(f"{name} holds Python objects", fix="convert it, as x.astype(numpy.float32) does.")
     return array
+
+
+def bytes_of(array: Array) -> memoryview:
+    """Returns the bytes of an array that has elements, to be read or written."""
+    return array.data.cast("B")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from vyre.adapters.forks import process_lock
 from vyre.app.host_arrays import HostInputs
 from vyre.app.resident import ResidentArray, make_resident
 from vyre.app.resident_dispatch import BoundResidentLaunch, BoundWork
@@ -15,6 +16,7 @@ from vyre.domain.arguments import expect
 from vyre.domain.errors import GridOverflow, InvalidInput
 from vyre.domain.indirect_grids import AXES, with_indirect_grid
 from vyre.domain.ir.program import Program, ProgramLike, ProgramSource
+from vyre.ports.interrupts import sealed
 from vyre.ports.requests import Readback, Upload
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ _NBYTES: Final = 4 * AXES
 
 
 class IndirectGrids:
-    """The launches of a run that find their grids in memory.  One thread at a time may use it.
+    """The launches of a run that find their grids in memory; one run after the other.
 
     ``launches`` holds what messages call each of them, the array in which it records counts that are too many, and the
     most that it may have.
@@ -51,9 +53,14 @@ class IndirectGrids:
             Readback(array.buffer, view[_NBYTES * n : _NBYTES * (n + 1)]) for n, (_, array, _) in enumerate(launches)
         ]
         self._is_clear = True
+        self._turn = process_lock()
 
     def run(self, launch: Callable[[], T]) -> T:
         """Runs it, and returns its result.  Raises ``GridOverflow`` for the first launch that found too many."""
+        with self._turn, sealed:
+            return self._run(launch)
+
+    def _run(self, launch: Callable[[], T]) -> T:
         if not self._is_clear:
             zeros = memoryview(self._zeros)[:_NBYTES]
             self._memory.upload([Upload(array.buffer, zeros) for _, array, _ in self._launches])

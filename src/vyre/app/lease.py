@@ -59,28 +59,6 @@ class BackendLease(Unique):
     while it is open: there ``check_open`` says so, and ``close`` must not be called.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_is_released",
-        "_lock",
-        "_opened_in",
-        "_residents",
-        "_review",
-        "_sweep_at",
-        "backend",
-        "budget",
-        "closed",
-        "has_residents",
-        "is_inherited",
-        "is_reviewed",
-        "launched",
-        "now_ns",
-        "order",
-        "telemetry",
-        "within",
-        "work",
-    )
-
     def __init__(self, backend: Backend, telemetry: GuardedTelemetry | None = None) -> None:
         self.telemetry: GuardedTelemetry | None = telemetry
         self.now_ns: Callable[[], int] = perf_counter_ns if telemetry is None else telemetry.now_ns

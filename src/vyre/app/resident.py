@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from vyre.app.asynchrony.order import accesses_to
-from vyre.app.host_memory import Array, host_dtype, host_memory, raw_bits
+from vyre.app.host_memory import Array, bytes_of, host_dtype, host_memory, raw_bits
 from vyre.domain.arguments import whole
 from vyre.domain.byte_view import byte_view
 from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidResource
@@ -384,8 +384,7 @@ class ResidentArray(Closing):
     def _downloaded(self, offset: int, shape: tuple[int, ...]) -> npt.NDArray[Any]:
         array = np.empty(shape, self.stored)
         if array.size:
-            into = memoryview(array).cast("B")  # type: ignore[arg-type]  # ndarray has __buffer__ in stubs from 3.12 on
-            self._memory.download([Readback(self.buffer, into, offset)])
+            self._memory.download([Readback(self.buffer, bytes_of(array), offset)])
         return truths(array, self)
 
     def _wait(self, *, writes: bool) -> None:

@@ -476,11 +476,17 @@ def _arguments(program: Program, host_inputs: HostInputs, inputs: object) -> dic
 
 
 def check_residents(
-    lease: BackendLease, program: Program, arguments: Mapping[str, object], *, temporaries: bool = False
+    lease: BackendLease,
+    program: Program,
+    arguments: Mapping[str, object],
+    *,
+    temporaries: bool = False,
+    typed: bool = True,
 ) -> None:
     """Checks the resident arrays among arguments by name.
 
-    They must be open, of this lease, of the type of their buffer, and apart from each other where one is written.
+    They must be open, of this lease, of the type of their buffer if it is ``typed``, and apart from each other where
+    one is written.
     Raises ``InvalidInput`` and ``InvalidResource``.
     """
     bound: dict[int, list[tuple[str, bool, int, int]]] = {}
@@ -497,7 +503,8 @@ def check_residents(
             )
         if array.buffer.closed:
             raise InvalidResource(f"`{buffer.name}` is bound to {array!r}", fix="keep it open while it is used.")
-        _check_type(buffer, array)
+        if typed:
+            _check_type(buffer, array)
         memory = array.buffer
         uses = bound.setdefault(id(memory.root), [])
         uses.append((buffer.name, buffer.is_writable, memory.offset, memory.offset + memory.nbytes))

@@ -87,7 +87,7 @@ class Speculation(Closing):
             expect(role, step, Step, "a Step", InvalidInput)
             _need(not step.after, f"{role} is to run after other steps", "leave `after` out: the order is given.")
             tiled = step if role == "prefilter" else _over_tiles(step, tiles)
-            works.append(bound_step(Listed(role, tiled), services.bind))
+            works.append(bound_step(lease, Listed(role, tiled), services.bind))
         self._reads = host_arrays_of(work.step for work in works)
         self._works: Final = works
         parts = _parts(works, tiles, passed.buffer, confirmed.buffer)

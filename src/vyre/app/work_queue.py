@@ -9,16 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from vyre.adapters.forks import process_lock, refuse_within
-from vyre.app.host_memory import host_memory
+from vyre.app.host_memory import bytes_of, host_memory
 from vyre.app.resident import ResidentArray, make_resident
 from vyre.app.resident_dispatch import host_arrays_of
 from vyre.app.sequences.sequence import WorkServices
 from vyre.app.sequences.steps import Step
-from vyre.domain.arguments import expect, whole
+from vyre.domain.arguments import expect, member, whole
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, ReadableBuffer
-from vyre.domain.errors import BackendError, InvalidConfig, InvalidInput, WorkQueueOverflow
+from vyre.domain.errors import BackendError, InvalidInput, WorkQueueOverflow
 from vyre.domain.ir.program import Program, ProgramLike, program_of
-from vyre.domain.printable import shown
 from vyre.domain.program_report import InvalidProgram
 from vyre.domain.record import U32_MAX, U64_MAX
 from vyre.domain.unique import Closing
@@ -81,26 +80,6 @@ class WorkQueue(Closing):
     of the queue is freed by ``close``, at the end of a ``with`` block, or with the session.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_all_chunks",
-        "_arrays",
-        "_capacity",
-        "_discipline",
-        "_drain",
-        "_form",
-        "_lease",
-        "_lock",
-        "_most",
-        "_program",
-        "_roles",
-        "_services",
-        "_sink",
-        "_total",
-        "_used",
-        "grid",
-    )
-
     def __init__(
         self,
         services: WorkServices,
@@ -116,7 +95,7 @@ class WorkQueue(Closing):
         services.lease.check_open()
         backend = services.lease.backend
         backend.require_resident_executor()
-        self._discipline = discipline_of(discipline)
+        self._discipline = member("discipline", discipline, QueueDiscipline)
         self._form = form_of(program, roles, self._discipline)
         self._program, self._roles = program_of(program), roles
         self._capacity = bounded("capacity", capacity, MOST_SLOTS)
@@ -236,11 +215,11 @@ class WorkQueue(Closing):
         self._used = self._capacity  # until the drain has ended well
         uploads = [(name, words) for name, words in start.items() if words.size]
         memory = self._lease.backend.require_memory()
-        memory.upload([Upload(arrays[name].buffer, _bytes_of(words)) for name, words in uploads])
+        memory.upload([Upload(arrays[name].buffer, bytes_of(words)) for name, words in uploads])
         totals, control = np.zeros(len(TOTALS), np.uint64), np.zeros(form.left_over + 1, np.uint32)
         reads = (
-            Readback(arrays[form.totals].buffer, _bytes_of(totals)),
-            Readback(arrays[form.control].buffer, _bytes_of(control)),
+            Readback(arrays[form.totals].buffer, bytes_of(totals)),
+            Readback(arrays[form.control].buffer, bytes_of(control)),
         )
         if self._most is None:
             timing, launches = self._ran(ResidentSequence(prefix=(self._drain,), reads=reads)), 1
@@ -285,18 +264,6 @@ def roles_of(items: str, pushed: str, count: str) -> QueueRoles:
     return QueueRoles(items, pushed, count)
 
 
-def discipline_of(discipline: DisciplineName) -> QueueDiscipline:
-    """Returns the discipline of a name.  Raises ``InvalidConfig`` for another name."""
-    names = ", ".join(discipline.value for discipline in QueueDiscipline)
-    if isinstance(discipline, QueueDiscipline):
-        return discipline
-    expect("discipline", discipline, str, f"one of {names}")
-    try:
-        return QueueDiscipline(discipline)
-    except ValueError:
-        raise InvalidConfig(f"discipline={shown(discipline)}", fix=f"use one of {names}.") from None
-
-
 def form_of(program: ProgramLike, roles: QueueRoles, discipline: QueueDiscipline) -> DrainForm:
     """Returns the form of a program that drains a queue.  Raises ``InvalidInput`` with the reason if it cannot."""
     source = program_of(program)
@@ -330,7 +297,3 @@ def host_items(items: ReadableBuffer) -> _Words:
 def bounded(name: str, value: int, most: int, *, least: int = 1) -> int:
     """Returns ``value``.  Raises ``InvalidConfig`` unless it is an int from ``least`` to ``most``."""
     return whole(name, value, least, most, f"give an int from {least} to {most}.")
-
-
-def _bytes_of(words: _Words) -> memoryview:
-    return memoryview(words).cast("B")  # type: ignore[arg-type]  # ndarray has __buffer__ in stubs from 3.12 on

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from enum import Enum
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,6 +13,7 @@ from vyre.domain.ir.numpy_scalars import python_number, whole_number
 from vyre.domain.printable import kind_of, shown
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
 
 
 def expect(
@@ -24,6 +26,18 @@ def expect(
     allowed = kinds if isinstance(kinds, tuple) else (kinds,)
     if not isinstance(value, allowed) or (type(value) is bool and int in allowed and bool not in allowed):
         raise error(f"{name}={shown(value)} is {kind_of(value)}, not {wanted}", fix=f"pass {wanted}.")
+
+
+def member(name: str, value: E | str, kind: type[E]) -> E:
+    """Returns a member of an enumeration, which may be given by its value.  Raises ``InvalidConfig`` for another."""
+    if isinstance(value, kind):
+        return value
+    names = ", ".join(repr(each.value) for each in kind)
+    expect(name, value, str, f"one of {names}")
+    try:
+        return kind(value)
+    except ValueError:
+        raise InvalidConfig(f"{name}={shown(value)}", fix=f"use one of {names}.") from None
 
 
 def whole(

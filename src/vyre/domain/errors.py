@@ -46,6 +46,7 @@ class ErrorCode(IntEnum):
     REFUSED_BY_GATE = 1018
     GRID_OVERFLOW = 1019
     DEVICE_LIMIT_EXCEEDED = 1020
+    HOST_STEP_FAILED = 1021
     BUILD_ERROR = 1101
     MALFORMED_TEXT = 1102
     MALFORMED_WIRE = 1103
@@ -252,6 +253,21 @@ class GridOverflow(BackendError):
         self.most: Dim3 = most
         counted, limit = (" x ".join(map(str, sizes)) for sizes in (counts, most))
         super().__init__(f"{step} found {counted} workgroups in memory, and {limit} are its most: it ran none of them")
+
+
+class HostStepFailed(BackendError):
+    """The function of a host step raised the chained exception; the steps before it have run, and none after it.
+
+    ``step`` is the name of the host step, and ``place`` its place in the list of the caller, such as ``steps[2]``.
+    """
+
+    code = ErrorCode.HOST_STEP_FAILED
+    default_fix = "read the chained exception; the arrays hold what the steps before had written, and the function too."
+
+    def __init__(self, *, step: str, place: str, reason: str) -> None:
+        self.step: str = step
+        self.place: str = place
+        super().__init__(f"the host step `{step}` ({place}) raised {reason}")
 
 
 class InvalidInput(BackendError):

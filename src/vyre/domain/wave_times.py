@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field, fields
 from typing import Any, Final, NamedTuple
 
+from vyre.domain.errors import MalformedJson
 from vyre.domain.frozen import frozen
 from vyre.domain.launch_costs import CostSource
 from vyre.domain.record import U64_MAX
@@ -63,6 +64,8 @@ def _time(*numbers: Any) -> WaveTime:
     return WaveTime(*numbers)
 
 
-_FORM: Final = SealedForm.of(
-    b"vyre.wave-times.v1", "not times of waves", "remove the file, and they are measured again.", VERSION
-)
+def _malformed(why: str) -> MalformedJson:
+    return MalformedJson(f"not times of waves: {why}", fix="remove the file, and they are measured again.")
+
+
+_FORM: Final = SealedForm(b"vyre.wave-times.v1", _malformed, VERSION)

@@ -9,6 +9,7 @@ import numpy as np
 
 from vyre.domain.arguments import expect, whole
 from vyre.domain.errors import InvalidInput
+from vyre.domain.frozen import frozen
 from vyre.domain.graphs.extraction import Alternatives, cheapest_trees, exchange
 from vyre.domain.graphs.ordering import needed_first
 from vyre.domain.printable import shown
@@ -55,6 +56,7 @@ class CheapestTerm(NamedTuple):
         return texts[-1]
 
 
+@frozen(eq=False)
 class ClosedEGraph:
     """The result of a closure of an e-graph, on the host.
 
@@ -63,23 +65,12 @@ class ClosedEGraph:
     for an e-graph without terms.  ``plan``: the plan of the closure.
     """
 
-    __slots__ = ("_graph", "_rows", "classes", "fixed_point", "plan", "rounds")
-
-    def __init__(
-        self,
-        graph: Terms,
-        plan: ClosurePlan,
-        classes: Words,
-        rounds: int,
-        fixed_point: FixedPointResult | None,
-        rows: CanonicalRows | None,
-    ) -> None:
-        self._graph = graph
-        self._rows = rows
-        self.classes: Words = classes
-        self.rounds: int = rounds
-        self.fixed_point: FixedPointResult | None = fixed_point
-        self.plan: ClosurePlan = plan
+    _graph: Terms
+    plan: ClosurePlan
+    classes: Words
+    rounds: int
+    fixed_point: FixedPointResult | None
+    _rows: CanonicalRows | None
 
     def __len__(self) -> int:
         return len(self.classes)

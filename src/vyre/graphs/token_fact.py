@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
@@ -124,9 +125,7 @@ def fact_graph(
     else:
         _check_ends(graph, from_ids, to_ids)
     rows = compressed_rows(ids.size, from_ids, to_ids, kinds)
-    return FactGraph(
-        graph.node_ids, graph.node_kinds, graph.payload_offsets, graph.payload_lengths, rows, graph.payload
-    )
+    return replace(graph, rows=rows)
 
 
 def kinds_mask(along: Kinds | None) -> int:

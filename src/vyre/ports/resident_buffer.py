@@ -7,13 +7,17 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from threading import Lock
-from typing import Final, NamedTuple, Protocol, Self, final
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, final
 from weakref import WeakSet
 
 from vyre.domain.errors import InvalidResource, UnsupportedFeature
 from vyre.domain.names import BackendId
 from vyre.domain.shared_dicts import members_of
 from vyre.domain.unique import Closing
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 class Described(NamedTuple):
@@ -68,6 +72,7 @@ class ResidentBuffer(Closing, ABC):
         "label",
         "nbytes",
         "offset",
+        "readonly",
     )
 
     def __init__(
@@ -79,14 +84,16 @@ class ResidentBuffer(Closing, ABC):
         label: str | None = None,
         base: ResidentBuffer | None = None,
         offset: int = 0,
+        readonly: bool = False,
     ) -> None:
-        """``base`` is no view itself, and ``epoch`` is its epoch."""
+        """``base`` is no view itself, and ``epoch`` is its epoch.  ``readonly``: nothing is written by this handle."""
         self.backend_id: Final = backend_id
         self.nbytes: Final = nbytes
         self.epoch: Final = epoch
         self.label: Final = label
         self.base: Final = base
         self.offset: Final = offset
+        self.readonly: Final = readonly
         self._closed = False
         self._bound: Final[WeakSet[Expiring]] = WeakSet()
         self._warns = True
@@ -103,8 +110,9 @@ class ResidentBuffer(Closing, ABC):
         return self if self.base is None else self.base
 
     @final
-    def view(self, offset: int, nbytes: int) -> ResidentBuffer:
-        """Returns a handle of ``nbytes`` bytes of this memory, from byte ``offset`` on.
+    def view(self, offset: int, nbytes: int, *, readonly: bool = False) -> ResidentBuffer:
+        """Returns a handle of ``nbytes`` bytes of this memory, from byte ``offset`` on, by which nothing is written if
+        it is ``readonly``, or this one is.
 
         Raises ``InvalidResource`` for bytes outside of it and for a closed handle, and ``UnsupportedFeature`` on a
         backend without views.
@@ -115,9 +123,9 @@ class ResidentBuffer(Closing, ABC):
             raise InvalidResource(
                 f"bytes {offset}..{offset + nbytes} of {self!r}", fix=f"stay within its {self.nbytes} bytes."
             )
-        return self.root._part(self.offset + offset, nbytes)
+        return self.root._part(self.offset + offset, nbytes, readonly=readonly or self.readonly)
 
-    def _part(self, offset: int, nbytes: int) -> ResidentBuffer:
+    def _part(self, offset: int, nbytes: int, *, readonly: bool) -> ResidentBuffer:
         """Returns a view of this allocation; the range lies within it."""
         raise UnsupportedFeature(feature="views of resident buffers", backend=self.backend_id)
 
@@ -125,6 +133,11 @@ class ResidentBuffer(Closing, ABC):
     def shares_memory(self) -> bool:
         """Whether other handles may hold the same bytes, because the memory belongs to another library."""
         return False
+
+    @property
+    def host_bytes(self) -> npt.NDArray[np.uint8] | None:
+        """The bytes of open memory of the host; None for memory of a device."""
+        return None
 
     @property
     def described(self) -> Described | None:

@@ -301,7 +301,7 @@ def modes_taken(sequence: StepSequence, kernel_ns: dict[ExecutionMode, int], run
     for _ in range(runs):
         chosen = planner.choose(1)
         found.append(chosen.plan.mode)
-        kernels = sum(chosen.kernels)
+        kernels = chosen.launches.once.kernels + chosen.launches.each.kernels
         ns = kernel_ns[chosen.plan.mode] * kernels
         planner.took(kernels, chosen, DispatchTiming(ns, ns), ns + 10_000)
     return found

@@ -260,7 +260,7 @@ def run(planner: WorkPlanner, kernel_ns: dict[str, int], rounds: int = 1) -> Cho
     chosen = planner.choose(rounds)
     kinds = ["fused" if unit.is_joined else "apart" for unit in chosen.structure.units]
     ns = rounds * sum(kernel_ns[kind] for kind in kinds)
-    planner.took(chosen.launches.kernels(rounds), chosen, DispatchTiming(ns, ns))
+    planner.took(chosen.launches.once.kernels + rounds * chosen.launches.each.kernels, chosen, DispatchTiming(ns, ns))
     return chosen
 
 

@@ -41,6 +41,7 @@ SAMPLES: dict[str, object] = {
     "address": 7,
     "global_id": (1, 2, 3),
     "budget": 9,
+    "place": "steps[2]",
     "record": "R",
     "field": "f",
     "value": -1,

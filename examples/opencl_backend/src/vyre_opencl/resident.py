@@ -31,11 +31,20 @@ class ClBuffer(ResidentBuffer):
     __slots__ = ("_memory", "address")
 
     def __init__(
-        self, memory: Any, nbytes: int, epoch: int, label: str | None, base: ClBuffer | None = None, offset: int = 0
+        self,
+        memory: Any,
+        nbytes: int,
+        epoch: int,
+        label: str | None,
+        base: ClBuffer | None = None,
+        offset: int = 0,
+        readonly: bool = False,
     ) -> None:
         self._memory = memory
         self.address: int = next(_NUMBERS) * _SPACING if base is None else base.address + offset
-        super().__init__(backend_id=ID, nbytes=nbytes, epoch=epoch, label=label, base=base, offset=offset)
+        super().__init__(
+            backend_id=ID, nbytes=nbytes, epoch=epoch, label=label, base=base, offset=offset, readonly=readonly
+        )
 
     @property
     def memory(self) -> Any:
@@ -44,8 +53,8 @@ class ClBuffer(ResidentBuffer):
         assert isinstance(root, ClBuffer)
         return root._memory
 
-    def _part(self, offset: int, nbytes: int) -> ClBuffer:
-        return ClBuffer(None, nbytes, self.epoch, self.label, self, offset)
+    def _part(self, offset: int, nbytes: int, *, readonly: bool) -> ClBuffer:
+        return ClBuffer(None, nbytes, self.epoch, self.label, self, offset, readonly)
 
     def _release(self) -> None:
         self._memory = None  # freed when no launch uses it any more

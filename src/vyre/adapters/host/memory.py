@@ -44,7 +44,7 @@ class HostBuffer(ResidentBuffer):
     allocation.
     """
 
-    __slots__ = ("_data", "_shown", "_turn", "address", "readonly")
+    __slots__ = ("_data", "_shown", "_turn", "address")
 
     def __init__(
         self,
@@ -64,11 +64,12 @@ class HostBuffer(ResidentBuffer):
         """
         if data is not None:
             self._data = data
-        self.readonly: Final = readonly
         self._shown = shown
         self._turn: threading.RLock | None = None
         self.address: Final = address
-        super().__init__(backend_id=backend, nbytes=nbytes, epoch=0, label=label, base=base, offset=offset)
+        super().__init__(
+            backend_id=backend, nbytes=nbytes, epoch=0, label=label, base=base, offset=offset, readonly=readonly
+        )
 
     @property
     def turn(self) -> threading.RLock:
@@ -100,9 +101,18 @@ class HostBuffer(ResidentBuffer):
         assert isinstance(base, HostBuffer)
         return base._data[self.offset : self.offset + self.nbytes]
 
-    def _part(self, offset: int, nbytes: int) -> HostBuffer:
+    @property
+    def host_bytes(self) -> npt.NDArray[np.uint8]:
+        data = self.data
+        if not self.readonly:
+            return data
+        import numpy as np
+
+        return np.frombuffer(data.data.toreadonly(), np.uint8)  # nobody can make an array of these bytes writable
+
+    def _part(self, offset: int, nbytes: int, *, readonly: bool) -> HostBuffer:
         return HostBuffer(
-            self.backend_id, nbytes, self.address + offset, self.label, base=self, offset=offset, readonly=self.readonly
+            self.backend_id, nbytes, self.address + offset, self.label, base=self, offset=offset, readonly=readonly
         )
 
     def _release(self) -> None:

@@ -71,19 +71,6 @@ class GuardedTelemetry:
     anybody hears of every dispatch and decision.
     """
 
-    __slots__ = (
-        "_has_failed",
-        "_ring",
-        "counts",
-        "failures",
-        "inner",
-        "now_ns",
-        "ranges",
-        "session",
-        "tells_decisions",
-        "watches",
-    )
-
     def __init__(self, *inner: Telemetry, clock: Clock | None = None, ranges: Ranges | None = None) -> None:
         clock = SystemClock() if clock is None else clock
         self.now_ns: Final = clock.now_ns

@@ -32,6 +32,7 @@ METRICS: Final = {
     ),
     "vyre.dispatch.seconds": ("backend program way", "Host time of a run, from its call to its end."),
     "vyre.device.seconds": ("backend program", "Time of a run on its device, where that is measured."),
+    "vyre.host_step.seconds": ("backend step", "Time of a host step of a sequence."),
     "vyre.compile.seconds": ("backend cache", "Time of preparing a program on the backend."),
     "vyre.failures": ("backend error", "Runs, compilations and copies that failed, by the class of the error."),
     "vyre.events": ("event level", "Events."),

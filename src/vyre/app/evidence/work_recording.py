@@ -13,9 +13,11 @@ from vyre.app.evidence.writing import BundleFiles, Noted, evidence_on, run_timin
 from vyre.app.journal import DecisionJournal
 from vyre.app.lease import BackendLease
 from vyre.app.sequences.description import Work
+from vyre.app.sequences.host_steps import HostCall
 from vyre.app.sequences.temporary import TemporaryBuffer
 from vyre.domain.arguments import path_of
 from vyre.domain.dispatch import DispatchTiming
+from vyre.domain.errors import InvalidInput
 from vyre.domain.evidence import records
 from vyre.domain.evidence.config_fields import config_fields
 from vyre.domain.evidence.failures import PROGRAM_ERRORS, failure_of
@@ -51,6 +53,11 @@ def parts_of(work: Work) -> BoundParts:
     parts: BoundParts = []
     for part in (work.first, *work.parts):
         left_out = 0 if parts else work.cleared
+        if any(isinstance(step.step, HostCall) for step in part.steps):
+            raise InvalidInput(
+                "evidence of a sequence with a host step, whose function nobody else can call",
+                fix="write the evidence of sequences with the steps before it and behind it.",
+            )
         pairs = list(zip(part.steps, part.stated, strict=True))[left_out:]
         listed = [
             (w.step, tuple([n - left_out for n in b]), counted.get(id(w.work.excess), LAUNCHED)) for w, b in pairs

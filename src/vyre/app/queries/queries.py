@@ -33,18 +33,6 @@ class Queries(Closing):
     A context manager; calls may come from any thread, and run one after the other.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_answered",
-        "_closed",
-        "_lease",
-        "_lock",
-        "_planner",
-        "_prepared",
-        "_program",
-        "_shared",
-    )
-
     def __init__(
         self, lease: BackendLease, pipeline: Pipeline, shared: Mapping[str, Argument], budget: int | None
     ) -> None:

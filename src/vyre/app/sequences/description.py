@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from functools import cache
 from heapq import heapify, heappop, heappush
+from itertools import count
 from typing import Final, NamedTuple
 
 from vyre.app.lease import BackendLease
 from vyre.app.resident_dispatch import BoundWork
-from vyre.app.sequences.steps import Listed, ListedPart, Step
+from vyre.app.sequences.host_steps import HostCall, host_work, name_of
+from vyre.app.sequences.steps import HostStep, Listed, ListedPart, Step
 from vyre.app.sequences.temporary import TemporaryBuffer
 from vyre.domain.arguments import expect, items_of
 from vyre.domain.binding import plan_bindings
@@ -53,8 +55,8 @@ class WorkStep:
 
     @property
     def name(self) -> str:
-        """Returns the name of the program."""
-        return self.step.program.name or "unnamed"
+        """Returns the name of the program, or of the host step."""
+        return name_of(self.step)
 
     @property
     def nbytes(self) -> int:
@@ -63,8 +65,8 @@ class WorkStep:
 
     @property
     def kernels(self) -> int:
-        """Returns the number of launches that the config asks for."""
-        return self.step.config.launches
+        """Returns the number of launches that the config asks for; 0 for a host step."""
+        return 0 if isinstance(self.step, HostCall) else self.step.config.launches
 
 
 @frozen
@@ -110,10 +112,10 @@ class Work:
         for part in self.parts:
             yield from part.steps
 
-    def kernels(self, rounds: int) -> int:
-        """Returns the number of launches of a run in which nothing is joined."""
-        body = sum(step.kernels * part.times for part in self.parts for step in part.steps)
-        return sum(step.kernels for step in self.first.steps) + rounds * body
+    @property
+    def has_host_steps(self) -> bool:
+        """Returns whether some step is a function of the host."""
+        return any(isinstance(step.step, HostCall) for step in self.steps)
 
 
 def describe(
@@ -134,16 +136,17 @@ def describe(
             f"first has {written} launches, which are written out, and the most are {WRITTEN}",
             fix="run a long loop as a sequence of its own before this one.",
         )
-    known: list[Step] = []
+    known: list[Step | HostStep] = []
     told: list[tuple[ListedPart, list[BoundWork], list[tuple[int, ...]]]] = []
     for part in (*first, *parts):
         listed, stated = _ordered(part.steps, known)
         known.extend(one.step for one in listed)
-        told.append((ListedPart(listed, part.times), [bound_step(one, bind) for one in listed], stated))
+        told.append((ListedPart(listed, part.times), [bound_step(lease, one, bind) for one in listed], stated))
     once_told = [one for one in told[: len(first)] if one[0].times]
     told = [one for one in told[len(first) :] if one[0].times]
     cleared = _to_clear([work for _, works, _ in (*once_told, *told) for work in works])
-    numbers = _Numbers()
+    numbers: dict[int, int] = {}
+    places = count()
     clearing = [zeroing(lease, buffer) for buffer in cleared]
     once, works_once = [listed for listed, _ in clearing], [work for _, work in clearing]
     stated_once: list[tuple[int, ...]] = [()] * len(once)
@@ -153,62 +156,51 @@ def describe(
             once.extend(part.steps)
             works_once.extend(works)
             stated_once.extend(tuple(place + shift for place in before) for before in stated)
-    described = [_part(ListedPart(tuple(once)), works_once, stated_once, numbers, sink)]
-    described += [_part(part, works, stated, numbers, sink) for part, works, stated in told]
+    described = [_part(ListedPart(tuple(once)), works_once, stated_once, numbers, places, sink)]
+    described += [_part(part, works, stated, numbers, places, sink) for part, works, stated in told]
     return Work(described[0], tuple(described[1:]), _temporaries(described), len(clearing))
 
 
-def bound_step(listed: Listed, bind: Callable[[Step], BoundWork]) -> BoundWork:
+def bound_step(lease: BackendLease, listed: Listed, bind: Callable[[Step], BoundWork]) -> BoundWork:
     """Returns a step with its memory bound.  Raises what ``bind`` raises, with the place of the step as a note."""
+    place, step = listed
     try:
-        return bind(listed.step)
+        return host_work(lease, place, step) if isinstance(step, HostStep) else bind(step)
     except VyreError as error:
         error.add_note(listed.place)
         raise
-
-
-class _Numbers:
-    """Numbers of steps, and of the memory that they bind, by identity."""
-
-    def __init__(self) -> None:
-        self.steps = 0
-        self.memory: dict[int, int] = {}
-
-    def of(self, buffer: ResidentBuffer) -> int:
-        """Returns the number of an allocation, the same for the same object."""
-        return self.memory.setdefault(id(buffer), len(self.memory))
 
 
 def _part(
     part: ListedPart,
     works: Sequence[BoundWork],
     stated: Sequence[tuple[int, ...]],
-    numbers: _Numbers,
+    numbers: dict[int, int],
+    places: Iterator[int],
     sink: DecisionSink | None,
 ) -> WorkPart:
-    steps = []
-    for listed, work in zip(part.steps, works, strict=True):
-        steps.append(WorkStep(numbers.steps, listed.place, work, _accesses(work, numbers)))
-        numbers.steps += 1
+    steps = [
+        WorkStep(next(places), listed.place, work, accesses_of(work.step, work.launch.nbytes, numbers))
+        for listed, work in zip(part.steps, works, strict=True)
+    ]
     order = decide(sink, hazard_graph, HazardInputs(tuple(step.accesses for step in steps)))
     return WorkPart(tuple(steps), part.times, order, tuple(stated))
 
 
-def _accesses(work: BoundWork, numbers: _Numbers) -> tuple[Access, ...]:
-    """Returns the accesses of a step, as ranges of bytes of whole allocations: its memory may be a part of one.
+def accesses_of(step: ResidentStep, sizes: Sequence[int], numbers: dict[int, int]) -> tuple[Access, ...]:
+    """Returns the accesses of a step that sees so many bytes of its memory, as ranges of bytes of whole allocations:
+    its memory may be a part of one.  ``numbers`` numbers the allocations by identity.
 
     A launch overwrites all of an output that takes no input, because it zeroes it first.
     """
     accesses: dict[tuple[int, int], Access] = {}
-    bindings = plan_bindings(work.step.program).bindings
-    for binding, resource, nbytes in zip(bindings, work.step.resources, work.launch.nbytes, strict=True):
+    for binding, resource, nbytes in zip(plan_bindings(step.program).bindings, step.resources, sizes, strict=True):
         if not isinstance(resource, ResidentBuffer) or not nbytes:
             continue
-        writes = binding.buffer.is_writable
         mode = AccessMode.READ
-        if writes:
+        if binding.buffer.is_writable:
             mode = AccessMode.WRITE if binding.input_index is None else AccessMode.READ_WRITE
-        number, start = numbers.of(resource.root), resource.offset
+        number, start = numbers.setdefault(id(resource.root), len(numbers)), resource.offset
         stop = min(start + nbytes, U64_MAX)
         earlier = accesses.get((number, start))
         if earlier is None or earlier.intervals[0][1] < stop:  # bound twice: both only read
@@ -216,7 +208,9 @@ def _accesses(work: BoundWork, numbers: _Numbers) -> tuple[Access, ...]:
     return tuple(accesses.values())
 
 
-def _ordered(listed: Sequence[Listed], before: Sequence[Step]) -> tuple[tuple[Listed, ...], list[tuple[int, ...]]]:
+def _ordered(
+    listed: Sequence[Listed], before: Sequence[Step | HostStep]
+) -> tuple[tuple[Listed, ...], list[tuple[int, ...]]]:
     """Returns the steps of a part in an order that keeps the stated dependencies, and these by place.
 
     The order is that of the list where nothing else is stated.
@@ -227,7 +221,7 @@ def _ordered(listed: Sequence[Listed], before: Sequence[Step]) -> tuple[tuple[Li
     for one in listed:
         behind = []
         for step in items_of(f"{one.place}.after", one.step.after):
-            expect(f"{one.place}.after", step, Step, "steps of the same sequence", InvalidInput)
+            expect(f"{one.place}.after", step, (Step, HostStep), "steps of the same sequence", InvalidInput)
             if id(step) in places:
                 behind.append(places[id(step)])
             elif id(step) not in earlier:
@@ -269,48 +263,31 @@ def _uses(work: BoundWork) -> Iterator[tuple[TemporaryBuffer, int, bool]]:
             yield resource, nbytes, binding.buffer.is_writable and binding.input_index is None
 
 
-class _FirstUse(NamedTuple):
-    buffer: TemporaryBuffer
-    covered: int
-    needed: int
-
-
-def _first_uses(works: Iterable[BoundWork]) -> dict[int, _FirstUse]:
-    """Returns, for each temporary array, the bytes that the first step overwrites and the most that any step uses."""
-    uses: dict[int, _FirstUse] = {}
-    for work in works:
-        for buffer, nbytes, overwrites in _uses(work):
-            earlier = uses.get(id(buffer))
-            if earlier is None:
-                uses[id(buffer)] = _FirstUse(buffer, nbytes if overwrites else 0, nbytes)
-            else:
-                uses[id(buffer)] = earlier._replace(needed=max(earlier.needed, nbytes))
-    return uses
-
-
-def _to_clear(works: Sequence[BoundWork]) -> list[TemporaryBuffer]:
-    """Returns the temporary arrays of which a step may see bytes that no step of the run has written."""
-    return [use.buffer for use in _first_uses(works).values() if use.covered < use.needed]
+def _to_clear(works: Iterable[BoundWork]) -> list[TemporaryBuffer]:
+    """Returns the temporary arrays of which a step may see bytes that no step of the run has written: those that the
+    first step does not overwrite as far as any step uses them.
+    """
+    buffers: dict[int, TemporaryBuffer] = {}
+    covered: dict[int, int] = {}
+    needed: dict[int, int] = {}
+    for buffer, nbytes, overwrites in (use for work in works for use in _uses(work)):
+        key = id(buffer)
+        buffers[key] = buffer
+        covered.setdefault(key, nbytes if overwrites else 0)
+        needed[key] = max(nbytes, needed.get(key, 0))
+    return [buffer for key, buffer in buffers.items() if covered[key] < needed[key]]
 
 
 def _temporaries(parts: Sequence[WorkPart]) -> dict[int, TemporaryUse]:
-    """Returns the temporary arrays of all parts."""
-    users: dict[int, list[int]] = {}
-    places: dict[int, set[int]] = {}
-    buffers: dict[int, TemporaryBuffer] = {}
+    """Returns the temporary arrays of all parts, which clear those that their first step does not overwrite."""
+    uses: dict[int, tuple[TemporaryBuffer, dict[int, None], set[int]]] = {}
     for number, part in enumerate(parts):
         for step in part.steps:
             for buffer, _, _ in _uses(step.work):
-                buffers[id(buffer)] = buffer
-                users.setdefault(id(buffer), []).append(step.number)
-                places.setdefault(id(buffer), set()).add(number)
-    first = _first_uses(step.work for part in parts for step in part.steps)
-    return {
-        key: TemporaryUse(
-            buffer, tuple(dict.fromkeys(users[key])), len(places[key]) == 1 and first[key].covered >= first[key].needed
-        )
-        for key, buffer in buffers.items()
-    }
+                _, steps, places = uses.setdefault(id(buffer), (buffer, {}, set()))
+                steps[step.number] = None
+                places.add(number)
+    return {key: TemporaryUse(buffer, tuple(steps), len(places) == 1) for key, (buffer, steps, places) in uses.items()}
 
 
 _ZEROS: Final = "zeros"

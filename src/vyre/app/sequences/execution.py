@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+from sys import maxsize
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from vyre.app.resident_dispatch import repeated_step
 from vyre.domain.dispatch import DispatchTiming
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 Waves: TypeAlias = tuple[tuple[int, ...], ...]
 """Launches of a part by position, wave after wave."""
+T = TypeVar("T")
 UNROLLED: Final = 1024
 """The launches of a round that are written out; a round with more is submitted in pieces."""
 MOST_SEQUENCES: Final = 64
@@ -40,24 +42,23 @@ class LaunchPart(NamedTuple):
     times: int = 1
 
 
-class Launches:
-    """``first`` runs once, then each round runs ``parts``; what a run of them sums up to is counted once."""
+class Counts(NamedTuple):
+    """The kernels of launches, and the bytes that all of them bind."""
 
-    __slots__ = ("_first", "_round", "first", "parts")
+    kernels: int
+    nbytes: int
+
+
+class Launches:
+    """``first`` runs once, then each round runs ``parts``; what these come to is counted once: ``once``, ``each``."""
+
+    __slots__ = ("each", "first", "once", "parts")
 
     def __init__(self, first: tuple[Launch, ...], parts: tuple[LaunchPart, ...]) -> None:
         self.first: Final = first
         self.parts: Final = parts
-        self._first = _counts((launch, 1) for launch in first)
-        self._round = _counts((launch, part.times) for part in parts for launch in part.launches)
-
-    def kernels(self, rounds: int) -> int:
-        """Returns the number of kernels of a run."""
-        return self._first[0] + rounds * self._round[0]
-
-    def nbytes(self, rounds: int) -> int:
-        """Returns the bytes that all launches of a run bind."""
-        return self._first[1] + rounds * self._round[1]
+        self.once: Final = _counts((launch, 1) for launch in first)
+        self.each: Final = _counts((launch, part.times) for part in parts for launch in part.launches)
 
     def with_memory(self, memory: Mapping[int, ResidentBuffer]) -> Launches:
         """Returns the launches with memory in place of handles; ``memory`` is by the identity of the handles."""
@@ -76,20 +77,21 @@ class Launches:
         )
 
 
-def _counts(launches: Iterable[tuple[Launch, int]]) -> tuple[int, int]:
-    """Returns the kernels of launches that run so many times each, and the bytes that they bind."""
-    kernels = nbytes = 0
-    for launch, times in launches:
-        kernels += times * launch.kernels
-        nbytes += times * launch.kernels * launch.nbytes
-    return kernels, nbytes
+def _counts(launches: Iterable[tuple[Launch, int]]) -> Counts:
+    """Returns what launches that run so many times each come to."""
+    each = [(times * launch.kernels, times * launch.kernels * launch.nbytes) for launch, times in launches]
+    return Counts(sum(kernels for kernels, _ in each), sum(nbytes for _, nbytes in each))
 
 
 class Ran(NamedTuple):
-    """The times of a run, and the calls with which the host submitted it."""
+    """The times of a run, and the calls with which the host submitted it.
+
+    ``host_ns``: the time of host steps in it, which is no part of ``timing``.
+    """
 
     timing: DispatchTiming
     submissions: int
+    host_ns: int = 0
 
 
 class WorkExecutor(Protocol):
@@ -104,6 +106,31 @@ class WorkExecutor(Protocol):
         ...
 
 
+class Parts(NamedTuple, Generic[T]):
+    """What runs once, and the parts of a round, each with how often it runs."""
+
+    first: T
+    round: Sequence[tuple[T, int]]
+
+    def turns(self, rounds: int) -> Iterator[tuple[T, int]]:
+        """Yields the parts of so many rounds in order, with how often each runs; one that is alone at once."""
+        if len(self.round) == 1:
+            part, times = self.round[0]
+            yield part, rounds * times
+        else:
+            for _ in range(rounds):
+                yield from self.round
+
+
+def written_out(launches: Launches, prepare: Callable[[ResidentStep], T]) -> Parts[tuple[T, ...]]:
+    """Returns what ``prepare`` makes of launches; a round that is not long, or repeats nothing, is one part."""
+    parts = [(tuple(prepare(one.step) for one in part.launches), part.times) for part in launches.parts]
+    is_flat = all(times == 1 for _, times in parts)
+    if is_flat or sum(len(steps) * times for steps, times in parts) <= UNROLLED:
+        parts = [(tuple(chain.from_iterable(steps * times for steps, times in parts)), 1)]
+    return Parts(tuple(prepare(launch.step) for launch in launches.first), parts)
+
+
 class AsLists:
     """Submits all launches of a run as one sequence, or in pieces where its loops are too long to write out.
 
@@ -113,40 +140,22 @@ class AsLists:
     def __init__(self, backend: Backend, launches: Launches, replayed: bool | None = None) -> None:
         self._replayed = replayed
         self._executor = backend.require_resident_executor()
-        self._first = tuple(launch.step for launch in launches.first)
-        self._parts = tuple((tuple(one.step for one in part.launches), part.times) for part in launches.parts)
+        self._parts = written_out(launches, lambda step: step)
         self._sequences: dict[tuple[bool, int, int], ResidentSequence] = {}
-        if sum(len(steps) * times for steps, times in self._parts) <= UNROLLED or self._is_flat:
-            self._body: tuple[ResidentStep, ...] | None = tuple(
-                chain.from_iterable(steps * times for steps, times in self._parts)
-            )
-        else:
-            self._body = None
-
-    @property
-    def _is_flat(self) -> bool:
-        return all(times == 1 for _, times in self._parts)
 
     def run(self, rounds: int, *, first: bool = True) -> Ran:
         """Implements ``WorkExecutor.run``."""
-        prefix = self._first if first else ()
-        if self._body is not None:
-            sequence = self._sequences.get((bool(prefix), id(self._body), rounds))  # without another call
-            return Ran(self._executor.run(sequence or self._sequence(prefix, self._body, rounds)), 1)
-        if len(self._parts) == 1:
-            steps, times = self._parts[0]
-            return self._submitted(prefix, steps, times * rounds)
+        prefix, parts = self._parts
+        prefix = prefix if first else ()
+        if len(parts) == 1:
+            steps, times = parts[0]
+            sequence = self._sequences.get((bool(prefix), id(steps), times * rounds))  # without another call
+            return Ran(self._executor.run(sequence or self._sequence(prefix, steps, times * rounds)), 1)
         pieces: list[Ran] = []
-        for _ in range(rounds):
-            for steps, times in self._parts:
-                pieces.append(self._submitted(prefix, steps, times))
-                prefix = ()
-        if prefix:
-            pieces.append(self._submitted(prefix, (), 0))
+        for steps, times in self._parts.turns(rounds) if rounds else [((), 0)]:
+            pieces.append(Ran(self._executor.run(self._sequence(prefix, steps, times)), 1))
+            prefix = ()
         return total(pieces)
-
-    def _submitted(self, prefix: tuple[ResidentStep, ...], steps: tuple[ResidentStep, ...], times: int) -> Ran:
-        return Ran(self._executor.run(self._sequence(prefix, steps, times)), 1)
 
     def _sequence(
         self, prefix: tuple[ResidentStep, ...], steps: tuple[ResidentStep, ...], times: int
@@ -173,13 +182,7 @@ class OneByOne:
         self._bound: list[BoundResidentStep] = []
         self._backend = backend
         try:
-            self._first = tuple(self._bind(launch.step) for launch in launches.first)
-            self._parts = tuple(
-                (tuple(self._bind(one.step) for one in part.launches), part.times) for part in launches.parts
-            )
-            self._each = sum(len(steps) * times for steps, times in self._parts)
-            written = self._each <= UNROLLED
-            self._body = tuple(chain.from_iterable(steps * times for steps, times in self._parts)) if written else None
+            self._parts = written_out(launches, self._bind)
         except BaseException:
             self.close()
             raise
@@ -192,28 +195,12 @@ class OneByOne:
     def run(self, rounds: int, *, first: bool = True) -> Ran:
         """Implements ``WorkExecutor.run``."""
         began = self._now_ns()
-        once = self._first if first else ()
-        for launch in once:
-            launch()
-        for launches in (self._body,) if rounds == 1 and self._body is not None else self._rounds(rounds):
-            for launch in launches:
+        submissions = 0
+        for launches, times in chain([(self._parts.first, int(first))], self._parts.turns(rounds)):
+            for launch in chain.from_iterable(repeat(launches, min(times, maxsize))):
                 launch()
-        ended = self._now_ns()
-        return Ran(DispatchTiming(ended - began), len(once) + rounds * self._each)
-
-    def _rounds(self, rounds: int) -> Iterator[Sequence[Callable[[], object]]]:
-        """Yields the launches of all rounds, many at once."""
-        if self._body is None:
-            for steps, times in chain.from_iterable(self._parts for _ in range(rounds)):
-                yield from repeat(steps, times)
-            return
-        at_once = max(1, UNROLLED // max(1, len(self._body)))
-        many, rest = divmod(rounds, at_once)
-        if many:
-            written = self._body * at_once
-            for _ in range(many):
-                yield written
-        yield self._body * rest
+            submissions += len(launches) * times
+        return Ran(DispatchTiming(self._now_ns() - began), submissions)
 
     def close(self) -> None:
         """Releases the bound launches."""
@@ -238,21 +225,13 @@ class ByWorkers:
         if sum(len(part.launches) * part.times for part in launches.parts) <= min(UNROLLED, workers.most_steps):
             parts = [([wave for steps, times in parts for wave in steps * times], 1)]
         self._has_first = bool(first)
-        self._times: Final = tuple(times for _, times in parts)
+        self._parts = Parts(0, [(1 + number, times) for number, (_, times) in enumerate(parts)])
         self._kept: Final[KeptSteps] = workers.keep([first, *(steps for steps, _ in parts)])
 
     def run(self, rounds: int, *, first: bool = True) -> Ran:
         """Implements ``WorkExecutor.run``."""
-        pieces: list[Ran] = []
-        if first and self._has_first:
-            pieces.append(Ran(*self._kept.run(0, 1)))
-        if len(self._times) == 1:
-            pieces.append(Ran(*self._kept.run(1, rounds * self._times[0])))
-        else:
-            for _ in range(rounds):
-                for part, times in enumerate(self._times):
-                    pieces.append(Ran(*self._kept.run(1 + part, times)))
-        return pieces[0] if len(pieces) == 1 else total(pieces)
+        once = [(0, 1)] if first and self._has_first else []
+        return total([Ran(*self._kept.run(part, times)) for part, times in (*once, *self._parts.turns(rounds))])
 
     def close(self) -> None:
         """Releases the workers."""
@@ -261,12 +240,14 @@ class ByWorkers:
 
 def total(pieces: Sequence[Ran]) -> Ran:
     """Returns the sums of the times of pieces that ran one after the other; what one of them lacks is unknown."""
+    if len(pieces) == 1:
+        return pieces[0]
 
     def sums(values: Sequence[int | None]) -> int | None:
         known = [value for value in values if value is not None]
         return sum(known) if known and len(known) == len(values) else None
 
-    timings = [piece.timing for piece in pieces]
+    timings = [piece.timing for piece in pieces if piece.submissions or not piece.host_ns]
     timing = DispatchTiming(
         sum(one.wall_ns for one in timings),
         sums([one.device_ns for one in timings]),
@@ -274,4 +255,4 @@ def total(pieces: Sequence[Ran]) -> Ran:
         sums([one.wait_ns for one in timings]),
         sums([one.launches for one in timings]),
     )
-    return Ran(timing, sum(piece.submissions for piece in pieces))
+    return Ran(timing, sum(piece.submissions for piece in pieces), sum(piece.host_ns for piece in pieces))

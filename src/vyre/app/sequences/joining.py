@@ -9,6 +9,7 @@ from vyre.app.fusing import FusionLimits, plan_groups
 from vyre.app.resident_dispatch import BoundWork
 from vyre.app.sequences.description import Work, WorkPart, WorkStep
 from vyre.app.sequences.execution import Launch
+from vyre.app.sequences.host_steps import HOST_STEP, HostCall
 from vyre.app.sequences.structure import Structure, Unit, alone, structure_of
 from vyre.app.sequences.temporary import TemporaryBuffer
 from vyre.domain.analysis.lane_facts import lane_facts
@@ -111,6 +112,8 @@ def stays_apart(step: WorkStep, partly: Collection[Range] = ()) -> str:
 
 def _stands_alone(step: ResidentStep, partly: Collection[Range], *but: str) -> str:
     """Returns why a step is a launch of its own, or an empty text; the fields ``but`` of its config do not matter."""
+    if isinstance(step, HostCall):
+        return HOST_STEP
     if any(isinstance(resource, ResidentBuffer) and resource.shares_memory for resource in step.resources):
         return "it uses memory of another library, which other arrays may share"
     if any(isinstance(resource, ResidentBuffer) and range_of(resource) in partly for resource in step.resources):

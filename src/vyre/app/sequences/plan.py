@@ -20,6 +20,7 @@ class WorkGroup:
     ``steps``: their places in the lists of the caller, such as ``steps[0]``.  ``program``: the name of what is
     launched.  ``why``: the reason for the mode, and for a step that is launched by itself, what keeps it apart from the
     one before.  ``unallocated_bytes``: bytes of temporary arrays that need no memory because the steps are joined.
+    ``is_host``: it is a function of the host, and no launch.
     """
 
     steps: tuple[str, ...]
@@ -27,6 +28,7 @@ class WorkGroup:
     program: str
     why: str
     unallocated_bytes: int = 0
+    is_host: bool = False
 
 
 @frozen
@@ -55,7 +57,9 @@ class WorkPlan:
         return sum(group.unallocated_bytes for group in self.groups)
 
     def __str__(self) -> str:
-        lines = [f"{len(self.groups)} launches a round, {self.mode.value}: {self.why}"]
+        hosts = sum(group.is_host for group in self.groups)
+        calls = f" and {hosts} calls of the host" if hosts else ""
+        lines = [f"{len(self.groups) - hosts} launches{calls} a round, {self.mode.value}: {self.why}"]
         lines += [
             f"  {group.mode.value} {group.program}: {', '.join(group.steps)}: {group.why}" for group in self.groups
         ]
@@ -77,7 +81,7 @@ class SequenceRun(NamedTuple):
     with the reasons.  ``kernels``: launches of programs on the device, in a graph or not.  ``submissions``: calls with
     which the host started them.  ``bound_bytes``: the memory that the launches bound, summed over all launches, which
     bounds what they read and wrote.  ``allocations`` and ``allocated_bytes``: memory that this run allocated for
-    temporary arrays.
+    temporary arrays.  ``host_ns``: the time of host steps, which is a part of ``wall_ns``.
     """
 
     timing: DispatchTiming
@@ -87,6 +91,7 @@ class SequenceRun(NamedTuple):
     bound_bytes: int
     allocations: int = 0
     allocated_bytes: int = 0
+    host_ns: int = 0
 
     @property
     def shadow(self) -> ShadowState:
@@ -99,16 +104,8 @@ class SequenceRun(NamedTuple):
         """Returns both runs as one, with the plan of the second."""
         from vyre.app.sequences.execution import Ran, total
 
-        ran = total([Ran(self.timing, self.submissions), Ran(other.timing, other.submissions)])
-        return SequenceRun(
-            ran.timing,
-            other.plan,
-            self.kernels + other.kernels,
-            ran.submissions,
-            self.bound_bytes + other.bound_bytes,
-            self.allocations + other.allocations,
-            self.allocated_bytes + other.allocated_bytes,
-        )
+        timing = total([Ran(self.timing, self.submissions), Ran(other.timing, other.submissions)]).timing
+        return SequenceRun(timing, other.plan, *(one + behind for one, behind in zip(self[2:], other[2:], strict=True)))
 
     @property
     def wall_ns(self) -> int:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from vyre.app.resident_dispatch import reads_host
 from vyre.app.sequences.description import Work
 from vyre.app.sequences.execution import Launches, Waves
+from vyre.app.sequences.host_steps import HostCall, name_of
 from vyre.app.sequences.modes import Modes
 from vyre.app.sequences.plan import WorkGroup, WorkPlan
 from vyre.app.sequences.structure import Structure, Unit, apart
@@ -67,25 +68,11 @@ _DEFAULTS: Final = {
 }
 
 
-class Sum(NamedTuple):
-    """A sum over the launches of a run: ``once``, and in each ``round``."""
-
-    once: int
-    round: int
-
-    @classmethod
-    def of_rounds(cls, total: Callable[[int], int]) -> Sum:
-        """Returns the sum of which ``total`` returns the values by rounds."""
-        once = total(0)
-        return cls(once, total(1) - once)
-
-
 class Chosen(NamedTuple):
     """A plan, and the ``launches`` of the structure that carry it out.
 
-    ``one_by_one``: the host launches each by itself.  ``replayed``: what a backend that chooses is told.  ``kernels``
-    and ``nbytes`` are sums over the launches.  ``waves``: those of ``first`` and of each part, where resident workers
-    run the launches; empty elsewhere.
+    ``one_by_one``: the host launches each by itself.  ``replayed``: what a backend that chooses is told.  ``waves``:
+    those of ``first`` and of each part, where resident workers run the launches; empty elsewhere.
     """
 
     plan: WorkPlan
@@ -93,8 +80,6 @@ class Chosen(NamedTuple):
     one_by_one: bool
     replayed: bool | None
     launches: Launches
-    kernels: Sum
-    nbytes: Sum
     waves: tuple[Waves, ...] = ()
 
     def is_like(self, other: Chosen) -> bool:
@@ -210,7 +195,14 @@ class WorkPlanner:
 
     def probe(self, rounds: int) -> int:
         """Returns how many rounds of a first run are to be timed before the others are decided about; 0: none."""
-        if rounds < PROBED or self._runs or not self._is_free or self._modes.joins is not None or self._timed_steps:
+        if (
+            rounds < PROBED
+            or self._runs
+            or self._work.has_host_steps
+            or not self._is_free
+            or self._modes.joins is not None
+            or self._timed_steps
+        ):
             return 0
         return rounds // PROBED if len(self._apart.units) > 1 else 0
 
@@ -361,8 +353,7 @@ class WorkPlanner:
     @property
     def _nodes(self) -> int:
         """Returns the launches of a round in which nothing is joined."""
-        launches = self._apart.launches
-        return launches.kernels(1) - launches.kernels(0)
+        return self._apart.launches.each.kernels
 
     @property
     def _incumbent(self) -> ExecutionMode:
@@ -411,7 +402,7 @@ class WorkPlanner:
             self._waves_why = "" if choice is None else f"waves: {choice.kernel.why}"
             if choice is not None and choice.kernel.one_kernel:
                 fused, waved = joined(self._work, limits, self._sink), kernels.structure(limits)
-                if waved.launches.kernels(1) >= fused.launches.kernels(1):
+                if waved.launches.each.kernels >= fused.launches.each.kernels:
                     return fused
                 self._wave_choice = choice
                 return waved
@@ -438,7 +429,7 @@ class WorkPlanner:
             return
         together = self._times.kernel(self._joined, costs)
         if together is not None:
-            launches = self._joined.launches.kernels(1) - self._joined.launches.kernels(0)
+            launches = self._joined.launches.each.kernels
             gap_ns = self._launch_ns(costs)
             one_ns, apart_ns = launches * (together.median_ns + gap_ns), self._nodes * (kernel.median_ns + gap_ns)
             self._plans().learn(self._wave_choice.key, one_ns, apart_ns)
@@ -450,18 +441,8 @@ class WorkPlanner:
         quotes = () if self._plan is None else self._quotes(self._plan)
         notes = (*((self._waves_why,) if self._waves_why else ()), *self._notes)
         plan = WorkPlan(mode, self._why, self._groups(structure, mode), quotes, structure.temporary_bytes, notes)
-        launches = structure.launches
         waves = self._waves_of(structure) if mode is ExecutionMode.PERSISTENT else ()
-        return Chosen(
-            plan,
-            structure,
-            one_by_one,
-            self._modes.graph,
-            launches,
-            Sum.of_rounds(launches.kernels),
-            Sum.of_rounds(launches.nbytes),
-            waves,
-        )
+        return Chosen(plan, structure, one_by_one, self._modes.graph, structure.launches, waves)
 
     def _quotes(self, plan: ExecutionPlan) -> tuple[Quote, ...]:
         """Returns the quotes of a plan, with the reason of this graph where the backend is not what stands against
@@ -534,8 +515,9 @@ def stages_of(structure: Structure) -> DataflowInputs:
 
 
 def _group(unit: Unit, mode: ExecutionMode, why: str, unallocated: int) -> WorkGroup:
-    name = unit.launch.step.program.name or "unnamed"
-    return WorkGroup(unit.places, ExecutionMode.FUSED if unit.is_joined else mode, name, why, unallocated)
+    step = unit.launch.step
+    mode = ExecutionMode.FUSED if unit.is_joined else ExecutionMode.PLAIN if isinstance(step, HostCall) else mode
+    return WorkGroup(unit.places, mode, name_of(step), why, unallocated, isinstance(step, HostCall))
 
 
 def _cannot(mode: str, backend: Backend, why: str) -> UnsupportedFeature:

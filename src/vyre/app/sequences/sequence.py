@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -13,7 +14,8 @@ from vyre.app.indirect import CheckedExecutor, grids_of
 from vyre.app.resident import ResidentArray
 from vyre.app.resident_dispatch import BoundWork, host_arrays_of
 from vyre.app.sequences.description import describe
-from vyre.app.sequences.execution import AsLists, ByWorkers, OneByOne, Ran, WorkExecutor
+from vyre.app.sequences.execution import AsLists, ByWorkers, Launches, OneByOne, Ran, Waves, WorkExecutor
+from vyre.app.sequences.host_steps import InPieces
 from vyre.app.sequences.modes import ModesWanted, modes_of
 from vyre.app.sequences.plan import SequenceRun, WorkPlan
 from vyre.app.sequences.planner import Chosen, WorkPlanner
@@ -70,19 +72,6 @@ class StepSequence(Closing):
     arrays is allocated by the first run whose plan needs it, and freed by ``close``, which also a ``with`` block calls.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_epoch",
-        "_grids",
-        "_lock",
-        "_names",
-        "_planner",
-        "_ready",
-        "_services",
-        "_temporaries",
-        "_work",
-    )
-
     def __init__(
         self,
         services: WorkServices,
@@ -100,6 +89,7 @@ class StepSequence(Closing):
         work = describe(lease, services.bind, once, parts, services.decisions)
         self._services, self._work = services, work
         self._names = tuple(step.name for step in work.steps)
+        self._has_host_steps: Final = work.has_host_steps
         self._planner = WorkPlanner(
             lease.backend, work, wanted, services.costs, services.decisions, services.waves, lease.within
         )
@@ -139,23 +129,39 @@ class StepSequence(Closing):
         ran: Ran | None = None
         with self._lock, sealed:
             ready, allocations, allocated = self._prepare(ahead)
-            if ready.exclusive:
+            if self._has_host_steps:  # a function may run this sequence again, or wait for who does
+                taken, vacant = self._temporaries, _Held(self._services.lease)
+                self._ready, self._temporaries = None, vacant
+            elif ready.exclusive:
                 ran = ready.executor.run(rounds, first=first)
-        timing, submissions = ran or ready.executor.run(rounds, first=first)
+        try:
+            timing, submissions, host_ns = ran or ready.executor.run(rounds, first=first)
+        finally:
+            if self._has_host_steps:
+                self._give_back(ready, taken, vacant)
         chosen = ready.chosen
-        (once, each), (once_nbytes, each_nbytes) = chosen.kernels, chosen.nbytes
-        kernels, nbytes = rounds * each, rounds * each_nbytes
+        once, each = chosen.launches.once, chosen.launches.each
+        kernels, nbytes = rounds * each.kernels, rounds * each.nbytes
         if first:
-            kernels, nbytes = once + kernels, once_nbytes + nbytes
+            kernels, nbytes = once.kernels + kernels, once.nbytes + nbytes
         if began is not None:
-            prepared = usual is not None and usual.executor is ready.executor
+            prepared = usual is not None and usual.executor is ready.executor and not self._has_host_steps
             planner.took(kernels, chosen, timing, now_ns() - began if prepared else None)
+        timing = timing._replace(wall_ns=timing.wall_ns + host_ns) if host_ns else timing
         if timing.launches != 0 and kernels:  # else nothing ran, or all was replayed
             if timing.launches is not None or chosen.plan.mode is not ExecutionMode.PLAIN:
                 self._services.remember(timing)
             self._services.lease.launched()
         plan = planner.plan_of(chosen, timing)
-        return SequenceRun._make((timing, plan, kernels, submissions, nbytes, allocations, allocated))
+        return SequenceRun._make((timing, plan, kernels, submissions, nbytes, allocations, allocated, host_ns))
+
+    def _give_back(self, ready: _Ready, taken: _Held, vacant: _Held) -> None:
+        """Keeps what a run has used for the next one, unless the sequence was closed, or another run was quicker."""
+        with self._lock, sealed:
+            if self._temporaries is vacant and self._ready is None:
+                self._ready, self._temporaries = ready, taken
+            else:
+                taken.close()
 
     def plan(self, rounds: int = 1) -> WorkPlan:
         """Returns what a run of so many rounds would do now, and why; runs nothing."""
@@ -214,6 +220,7 @@ class StepSequence(Closing):
         with self._lock, sealed:
             self._ready = None
             self._temporaries.close()
+            self._temporaries = _Held(self._services.lease)  # what a run has taken is closed at its end
 
     def __repr__(self) -> str:
         steps = (step.work.step for part in (self._work.first, *self._work.parts) for step in part.steps)
@@ -245,20 +252,27 @@ class StepSequence(Closing):
             kept_memory(chosen.structure, rounds, budget)  # raises where the budget does not hold it
         allocations, allocated = self._temporaries.hold(chosen.structure.needed)
         launches = chosen.launches.with_memory(self._temporaries.memory)
+        make = partial(self._executor, chosen)
+        executor = (
+            InPieces(lease, launches, chosen.waves, make) if self._has_host_steps else make(launches, chosen.waves)
+        )
+        exclusive = chosen.one_by_one or bool(chosen.waves or self._temporaries.memory) or self._grids is not None
+        self._temporaries.use(executor)
+        ready = self._ready = _Ready(chosen, executor, exclusive)
+        return ready, allocations, allocated
+
+    def _executor(self, chosen: Chosen, launches: Launches, waves: Sequence[Waves]) -> WorkExecutor:
+        """Returns what runs launches without host steps, as was chosen; ``waves`` are theirs."""
+        lease = self._services.lease
         executor: WorkExecutor
         workers = lease.backend.persistent_steps
-        if chosen.waves and workers is not None:
-            executor = ByWorkers(workers, launches, chosen.waves)
+        if waves and workers is not None:
+            executor = ByWorkers(workers, launches, waves)
         elif chosen.one_by_one:
             executor = OneByOne(lease.backend, launches, lease.now_ns)
         else:
             executor = AsLists(lease.backend, launches, chosen.replayed)
-        exclusive = chosen.one_by_one or bool(chosen.waves) or bool(self._temporaries.memory)
-        if self._grids is not None:
-            executor, exclusive = CheckedExecutor(executor, self._grids), True
-        self._temporaries.use(executor)
-        ready = self._ready = _Ready(chosen, executor, exclusive)
-        return ready, allocations, allocated
+        return executor if self._grids is None else CheckedExecutor(executor, self._grids)
 
 
 def _rounds(rounds: object) -> int:

@@ -44,10 +44,11 @@ class SessionSequences(SessionCore):
         """Binds launches on resident memory that run together: ``sequence(rounds=100)`` runs ``first`` once, then
         ``steps`` a hundred times, and waits once.
 
-        Items are ``Step``, ``Batch`` (one program on several inputs) and ``Repeat`` (a part that runs several times in
-        each round).  Steps may be joined, replayed as a graph or overlapped where that pays; the bytes are those of one
-        dispatch after the other, and the result says what was done and why.  ``modes`` forces (True) or forbids (False)
-        the modes "plain", "graph", "fused", "persistent" and "megakernel", which changes no byte and no error.
+        Items are ``Step``, ``HostStep`` (a function of the host), ``Batch`` (one program on several inputs) and
+        ``Repeat`` (a part that runs several times in each round).  Steps may be joined, replayed as a graph or
+        overlapped where that pays; the bytes are those of one dispatch after the other, and the result says what was
+        done and why.  ``modes`` forces (True) or forbids (False) the modes "plain", "graph", "fused", "persistent" and
+        "megakernel", which changes no byte and no error.
 
         Raises what ``bind_resident`` raises, with the step, ``UnsupportedFeature`` on a backend without resident memory
         and for a forced mode that cannot run, and ``InvalidConfig`` for modes that exclude each other.
@@ -71,7 +72,7 @@ class SessionSequences(SessionCore):
 
         ``changed`` is a resident array of u32 whose first element is set to 0 before each round; a step stores anything
         else in it where it changes something.  The round that leaves it 0 is the last, and so is round ``limit``: the
-        result tells how many rounds ran and whether they converged.  Items are those of ``sequence``.
+        result tells how many rounds ran and whether they converged.  Items are those of ``sequence`` but ``HostStep``.
 
         ``executor`` forces what repeats the steps (``FixpointExecutor``, or its value); all give the same bytes.
         Without ``early_exit`` all ``limit`` rounds run.  Raises what ``sequence`` raises, ``InvalidInput`` for another

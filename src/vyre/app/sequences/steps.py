@@ -1,12 +1,13 @@
-"""The items of a sequence: launches, batches of launches, and repeated parts."""
+"""The items of a sequence: launches, functions of the host, batches of launches, and repeated parts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY
 from typing import NamedTuple, TypeAlias
 
 from vyre.app.pipeline import Inputs
+from vyre.app.resident import ResidentArray
 from vyre.app.shorthand import Indirect, Keywords
 from vyre.domain.arguments import expect, items_of, whole
 from vyre.domain.dispatch import DispatchConfig
@@ -39,7 +40,7 @@ class Step:
     extent: Grid | None = None
     output_counts: Mapping[str, Size] | None = None
     race_check: bool = False
-    after: Sequence[Step] = ()
+    after: Sequence[Step | HostStep] = ()
 
     @property
     def shorthand(self) -> Keywords:
@@ -54,6 +55,27 @@ class Step:
 
 
 @frozen
+class HostStep:
+    """A function of the host that a sequence calls between its launches, in the thread that runs the sequence.
+
+    It is called with one array for each of ``reads`` and then of ``writes``, which are resident or temporary arrays.
+    In memory of the host these are NumPy arrays over the memory itself, of the type ``stored`` of the resident array,
+    or its ``dtype`` where that has the same size; elsewhere they are resident arrays, to download, upload, bind or
+    export.  What is only read cannot be written.  The launches before it have ended when it is called; those after it
+    begin when it has returned, and all work that it left on the device has ended.  What it returns is ignored.
+
+    ``name`` names it in plans and messages; None: as the function is called.  ``after`` as for a ``Step``.
+    """
+
+    function: Callable[..., object]
+    reads: Sequence[ResidentArray] = ()
+    writes: Sequence[ResidentArray] = ()
+    _: KW_ONLY
+    name: str | None = None
+    after: Sequence[Step | HostStep] = ()
+
+
+@frozen
 class Batch:
     """One launch of ``program`` for each item of ``inputs``, in order; the config is shared."""
 
@@ -61,28 +83,23 @@ class Batch:
     inputs: Sequence[Inputs]
     config: DispatchConfig | None = None
 
-    def steps(self) -> Iterator[Step]:
-        """Yields the launches.  Raises ``InvalidInput`` where ``inputs`` is no sequence of inputs."""
-        for inputs in items_of("inputs", self.inputs):
-            yield Step(self.program, inputs, self.config)
-
 
 @frozen
 class Repeat:
-    """``steps`` (of ``Step`` and ``Batch``), run ``times`` times in each round of the sequence."""
+    """``steps`` (all items but ``Repeat``), run ``times`` times in each round of the sequence."""
 
-    steps: Sequence[Step | Batch]
+    steps: Sequence[Step | HostStep | Batch]
     times: int
 
 
-Item: TypeAlias = "Step | Batch | Repeat"
+Item: TypeAlias = "Step | HostStep | Batch | Repeat"
 
 
 class Listed(NamedTuple):
     """A step with its place in the list of the caller, such as ``steps[2]``."""
 
     place: str
-    step: Step
+    step: Step | HostStep
 
 
 class ListedPart(NamedTuple):
@@ -123,9 +140,16 @@ def parts_of(name: str, items: Sequence[Item]) -> tuple[ListedPart, ...]:
 
 def _singles(place: str, item: object) -> Iterator[Listed]:
     if isinstance(item, Batch):
-        for number, step in enumerate(item.steps()):
-            yield Listed(f"{place}[{number}]", step)
+        for number, inputs in enumerate(items_of("inputs", item.inputs)):
+            yield Listed(f"{place}[{number}]", Step(item.program, inputs, item.config))
         return
-    expect(place, item, Step, "a Step", InvalidInput)
-    assert isinstance(item, Step)
+    expect(place, item, (Step, HostStep), "a Step", InvalidInput)
+    assert isinstance(item, Step | HostStep)
     yield Listed(place, item)
+
+
+def refuse_host_steps(parts: Iterable[ListedPart], why: str, fix: str) -> None:
+    """Raises ``InvalidInput`` for a host step in parts."""
+    for place, step in (listed for part in parts for listed in part.steps):
+        if isinstance(step, HostStep):
+            raise InvalidInput(f"{place} is a host step, and {why}", fix=fix)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from vyre.app.sequences.description import Work, WorkPart, WorkStep
 from vyre.app.sequences.execution import Launch, Launches, LaunchPart
+from vyre.app.sequences.host_steps import HOST_STEP, HostCall
 from vyre.app.sequences.temporary import TemporaryBuffer
 from vyre.domain.analysis.moved_bytes import moved_nbytes
 from vyre.domain.frozen import frozen
@@ -103,4 +104,5 @@ def structure_of(first: tuple[Unit, ...], parts: list[tuple[tuple[Unit, ...], Wo
 
 def alone(step: WorkStep, why: str = "a launch of its own") -> Unit:
     """Returns the launch of one step."""
+    why = HOST_STEP if isinstance(step.step, HostCall) else why
     return Unit(Launch(step.step, step.kernels, step.nbytes), (step.place,), why, step.work.launch.nbytes)

@@ -122,7 +122,7 @@ class RunTimes:
         most = 2 * min(one.kernels for one in taken)
         runs = [one for one in taken if one.kernels <= most]  # in short runs it is a larger part
         if not one_by_one:
-            nodes = structure.launches.kernels(1) - structure.launches.kernels(0)
+            nodes = structure.launches.each.kernels
             return _middle(sorted(max(0, _beside_list(one, nodes, costs)) for one in runs))
         launched, kernel = self.launched(structure), self.kernel(structure, costs)
         if launched is not None:

@@ -6,13 +6,13 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from math import prod
 
-from vyre.app.sequences.description import Work, WorkPart
+from vyre.app.sequences.description import Work, WorkPart, accesses_of
 from vyre.app.sequences.execution import Waves
+from vyre.app.sequences.host_steps import HostCall
 from vyre.app.sequences.structure import Structure, Unit
 from vyre.domain.analysis.lane_facts import lane_facts
-from vyre.domain.binding import Binding, plan_bindings
 from vyre.domain.record import U32_MAX
-from vyre.policies.concurrency.hazards import Access, AccessMode, HazardInputs, hazard_graph
+from vyre.policies.concurrency.hazards import HazardInputs, hazard_graph
 from vyre.policies.frontiers.frontier_ir import FrontierDomain, FrontierIr, FrontierNode, plan_frontier_ir
 from vyre.policies.frontiers.waves import BarrierInputs, plan_barriers
 from vyre.policies.journal import DecisionSink, decide
@@ -69,6 +69,8 @@ def _order(part: WorkPart, units: Sequence[Unit], sink: DecisionSink | None) -> 
 def stands_alone(step: ResidentStep) -> bool:
     """Returns whether no other step may run beside this one: it may fail, or other arrays may share its memory."""
     config = step.config
+    if isinstance(step, HostCall):
+        return True
     if config.step_budget is not None or config.timeout_s is not None or lane_facts(step.program).traps:
         return True
     return any(isinstance(resource, ResidentBuffer) and resource.shares_memory for resource in step.resources)
@@ -78,22 +80,5 @@ def _of_memory(part: WorkPart, units: Sequence[Unit], sink: DecisionSink | None)
     if [unit.places for unit in units] == [(step.place,) for step in part.steps]:
         return list(part.order.edges)
     numbers: dict[int, int] = {}
-    operations = tuple(_accesses(unit.launch.step, numbers) for unit in units)
+    operations = tuple(accesses_of(unit.launch.step, unit.sizes, numbers) for unit in units)
     return list(decide(sink, hazard_graph, HazardInputs(operations)).edges)
-
-
-def _accesses(step: ResidentStep, numbers: dict[int, int]) -> tuple[Access, ...]:
-    accesses: dict[tuple[int, int], Access] = {}
-    for binding, resource in zip(plan_bindings(step.program).bindings, step.resources, strict=True):
-        if isinstance(resource, ResidentBuffer) and resource.nbytes:
-            number, start = numbers.setdefault(id(resource.root), len(numbers)), resource.offset
-            earlier = accesses.get((number, start))
-            if earlier is None or earlier.mode is AccessMode.READ:
-                accesses[number, start] = Access(number, _mode(binding), ((start, start + resource.nbytes),))
-    return tuple(accesses.values())
-
-
-def _mode(binding: Binding) -> AccessMode:
-    if not binding.buffer.is_writable:
-        return AccessMode.READ
-    return AccessMode.WRITE if binding.input_index is None else AccessMode.READ_WRITE

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidInput, UnknownBuffer
@@ -45,11 +44,8 @@ __all__ = [
     "Program",
     "ProgramLike",
     "ProgramSource",
-    "kept_with_program",
     "program_of",
 ]
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @frozen(eq=False, repr=False)
@@ -185,24 +181,6 @@ class ProgramSource:
     @abstractmethod
     def program(self) -> Program:
         """Returns the program.  Raises ``VyreError`` where there is none."""
-
-
-def kept_with_program(key: str) -> Callable[[F], F]:
-    """Returns a decorator for functions of a program alone, which compute once: the program keeps the result under
-    ``key``.
-    """
-
-    def decorated(compute: F) -> F:
-        @wraps(compute)
-        def kept(program: Program) -> Any:
-            known = program._cache
-            if key not in known:
-                known[key] = compute(program)
-            return known[key]
-
-        return cast("F", kept)
-
-    return decorated
 
 
 ProgramLike: TypeAlias = Program | ProgramSource

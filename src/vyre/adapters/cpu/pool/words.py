@@ -48,8 +48,8 @@ def inline(function: F) -> F:
 
 
 # ---------------------------------------------------------------- records
-class Inline(Generic[T]):
-    """Records or words that lie within a record: ``T`` is the type of the first one's address."""
+class Field(Generic[T]):
+    """A word of a record: a number, or the address of something."""
 
     @overload
     def __get__(self, record: None, owner: type) -> int: ...
@@ -58,11 +58,18 @@ class Inline(Generic[T]):
     def __get__(self, record: object, owner: type) -> object:
         raise NotImplementedError
 
-
-class Field(Inline[T]):
-    """A word of a record: a number, or the address of something."""
-
     def __set__(self, record: object, value: T) -> None:
+        raise NotImplementedError
+
+
+class Inline(Generic[T]):
+    """Records or words that lie within a record: ``T`` is the type of the first one's address."""
+
+    @overload
+    def __get__(self, record: None, owner: type) -> int: ...
+    @overload
+    def __get__(self, record: object, owner: type) -> T: ...
+    def __get__(self, record: object, owner: type) -> object:
         raise NotImplementedError
 
 

@@ -32,12 +32,9 @@ from vyre.ports.resident_buffer import Described, ResidentBuffer
 
 
 class CudaBuffer(ResidentBuffer):
-    """Device memory at ``address`` (0 if it is empty).
+    """Device memory at ``address`` (0 if it is empty)."""
 
-    ``readonly``: it was adopted from an exporter that forbids writing.
-    """
-
-    __slots__ = ("_block", "_busy", "_foreign", "_lender", "_store", "address", "readonly", "uses")
+    __slots__ = ("_block", "_busy", "_foreign", "_lender", "_store", "address", "uses")
 
     def __init__(
         self,
@@ -53,7 +50,6 @@ class CudaBuffer(ResidentBuffer):
         offset: int = 0,
     ) -> None:
         self.address: Final = address
-        self.readonly: Final = readonly
         self._store = store
         self._block = block
         self._foreign = foreign
@@ -62,8 +58,9 @@ class CudaBuffer(ResidentBuffer):
         """One for each operation under way on the memory, until whose end it must stay."""
         self._lender: ref[_Lent] | None = None
         epoch = store.device.epoch if base is None else base.epoch
+        backend = store.device.backend
         super().__init__(
-            backend_id=store.device.backend, nbytes=nbytes, epoch=epoch, label=label, base=base, offset=offset
+            backend_id=backend, nbytes=nbytes, epoch=epoch, label=label, base=base, offset=offset, readonly=readonly
         )
 
     @property
@@ -85,9 +82,9 @@ class CudaBuffer(ResidentBuffer):
         """Records that work on ``stream`` may still use the memory."""
         self.whole._busy = stream
 
-    def _part(self, offset: int, nbytes: int) -> CudaBuffer:
+    def _part(self, offset: int, nbytes: int, *, readonly: bool) -> CudaBuffer:
         address = self.address + offset if nbytes else 0
-        return CudaBuffer(self._store, address, nbytes, self.label, readonly=self.readonly, base=self, offset=offset)
+        return CudaBuffer(self._store, address, nbytes, self.label, readonly=readonly, base=self, offset=offset)
 
     def surrender(self) -> tuple[DeviceBlock, Stream | None]:
         """Returns the memory, which the buffer no longer owns, and the stream that may still use it."""
@@ -124,6 +121,8 @@ class CudaBuffer(ResidentBuffer):
     def dlpack(self, shape: Sequence[int], typestr: str, **options: object) -> object:
         """Returns a capsule of the memory seen as an array."""
         self._check_export("DLPack")
+        if self.readonly:
+            raise BufferError(f"{self!r} is read-only, which DLPack does not say. Fix: use __cuda_array_interface__")
         return dlpack_capsule(self.whole._lent(), self.address, shape, typestr, self.__dlpack_device__())
 
     def _lent(self) -> _Lent:

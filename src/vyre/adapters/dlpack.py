@@ -148,8 +148,8 @@ class Borrowed(Unique):
         self._managed = managed
 
     def __del__(self) -> None:
-        managed = self._managed
-        if managed.contents.deleter:
+        managed = getattr(self, "_managed", None)
+        if managed is not None and managed.contents.deleter:
             managed.contents.deleter(managed)
 
 

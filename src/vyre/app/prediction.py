@@ -319,17 +319,15 @@ class ShapeObserver:
         return shape
 
     def _learn(self) -> None:
-        """Learns from the log and requests a prediction, unless another thread is doing so."""
-        if is_held_here(self._learning) or not self._learning.acquire(blocking=False):
+        """Learns from the log and requests a prediction, unless this thread is doing so."""
+        if is_held_here(self._learning):
             return
-        try:
+        with self._learning, sealed:
             log = self._log
             for _ in range(min(len(log), _LEARNED_AT_ONCE)):
                 self._record(log.popleft())
             if not log:
                 self._ask()
-        finally:
-            self._learning.release()
 
     def _record(self, shape: Shape) -> None:
         shape.kernel.hits = min(shape.kernel.hits + 1, U32_MAX)

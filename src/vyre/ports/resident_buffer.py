@@ -94,10 +94,10 @@ class ResidentBuffer(Closing, ABC):
         self.base: Final = base
         self.offset: Final = offset
         self.readonly: Final = readonly
-        self._closed = False
         self._bound: Final[WeakSet[Expiring]] = WeakSet()
         self._warns = True
         self._closing = Lock()
+        self._closed = False  # last: from now on the finaliser gives the memory back
 
     @property
     def closed(self) -> bool:

@@ -32,6 +32,7 @@ from typing import Any, Final
 
 import vyre
 from support.limits import LIMIT_S
+from support.storms.ownership import doubles, losses, owners
 from vyre.ports import ResidentBuffer
 
 PATIENCE_S: Final = float(LIMIT_S)
@@ -72,7 +73,7 @@ def _is_watched(file: str) -> bool:
 
 
 @cache
-def _looks(code: CodeType) -> frozenset[int]:
+def looks(code: CodeType) -> frozenset[int]:
     """Returns the offsets of the instructions before which CPython may have looked for signals."""
     found, looked = set(), False
     for instruction in dis.get_instructions(code):
@@ -119,7 +120,7 @@ class Tracer:
                 self._count(frame, event, frame.f_lineno)
         elif event == "call":
             frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        elif event == "opcode" and frame.f_lasti in _looks(code):
+        elif event == "opcode" and frame.f_lasti in looks(code):
             self._count(frame, event, frame.f_lasti)
         return self._kept
 
@@ -221,6 +222,7 @@ def storm(
         chosen = chosen if most is None else chosen[len(chosen) // most // 2 :: max(1, len(chosen) // most)]
         bench.check()
         invariants = Invariants(bench)
+        before = losses()
         for number in chosen:
             if number % part[1] != part[0]:
                 continue
@@ -239,6 +241,10 @@ def storm(
                     for _ in range(3):
                         bench.action()
                     invariants = Invariants(bench)
+        lost = losses() - before
+        if lost["rings"] or max(lost.values(), default=0) > found.interrupts:
+            found.failures.append(f"lost by {found.interrupts} interrupts: {dict(lost)}")
+            tell(found.failures[-1])
     finally:
         _shut(bench)
     return found
@@ -263,7 +269,15 @@ def _interrupted(found: Storm, bench: Bench, invariants: Invariants, tracer: Tra
     """Runs the operation with one interrupt; returns what is wrong afterwards."""
     caught: BaseException | None = None
     unraisable: list[BaseException | None] = []
-    hook, sys.unraisablehook = sys.unraisablehook, lambda told: unraisable.append(told.exc_value)
+    others: list[str] = []
+
+    def told(told: sys.UnraisableHookArgs) -> None:
+        if isinstance(told.exc_value, Interrupt):
+            unraisable.append(told.exc_value)
+        elif not isinstance(told.exc_value, ResourceWarning):
+            others.append(f"{told.exc_value!r} in {told.object!r}")
+
+    hook, sys.unraisablehook = sys.unraisablehook, told
     try:
         with tracer.tracing():
             bench.action()
@@ -285,6 +299,7 @@ def _interrupted(found: Storm, bench: Bench, invariants: Invariants, tracer: Tra
     tracer.raised = caught = None
     unraisable.clear()
     wrong.extend(invariants.broken())
+    wrong += [f"unraisable: {each}" for each in others]
     return f"{tracer.where}: {'; '.join(wrong)}" if wrong else None
 
 
@@ -296,6 +311,7 @@ class Invariants:
         self._held: set[str] = held_locks(bench.session) if before is None else before._held
         self._threads: Counter[str] = _threads() if before is None else before._threads
         self._descriptors: Counter[str] = _descriptors() if before is None else before._descriptors
+        self._owners = owners()
 
     def broken(self) -> list[str]:
         """Returns what does not hold."""
@@ -310,6 +326,8 @@ class Invariants:
             self._bench.check()  # on this thread too
         except Exception as error:
             found.append(f"afterwards on the main thread: {type(error).__name__}: {error}")
+        if double := _settled(lambda: doubles(self._owners), SETTLING_S):
+            found.append(f"two owners: {double}")
         if places := _settled(lambda: session._work.admission.taken, SETTLING_S):
             found.append(f"{places} places of max_in_flight are taken")
         twice = [name for name, count in _threads().items() if count > 1]

@@ -79,6 +79,8 @@ X: Final = np.arange(LANES, dtype=np.uint32)
 WANT: Final = (X + 1).tobytes()
 WANT_SHARED: Final = shared_result(X).tobytes()
 CONCURRENT: Final = 4
+OTHERS: Final = [(X + number, shared_result(X + number).tobytes()) for number in range(CONCURRENT)]
+"""Inputs that differ, so that two dispatches which share memory are seen, and what ``shared`` makes of them."""
 
 
 def _is(found: Any, want: bytes) -> None:
@@ -89,9 +91,12 @@ def _is(found: Any, want: bytes) -> None:
 def works(session: vyre.Session) -> None:
     """Raises unless dispatches of the session, one by one and several at once, return the right bytes."""
     _is(session.dispatch(add, [X])["x"], WANT)
-    futures = [session.submit(shared, {"x": X}) for _ in range(CONCURRENT)]
-    for future in futures:
-        _is(future.result(PATIENCE_S)["y"], WANT_SHARED)
+    futures = [session.submit(shared, {"x": other}) for other, _ in OTHERS]
+    jobs = [session.submit(add, [X + number]) for number in range(CONCURRENT)]
+    for future, (_, want) in zip(futures, OTHERS, strict=True):
+        _is(future.result(PATIENCE_S)["y"], want)
+    for number, future in enumerate(jobs, 1):
+        _is(future.result(PATIENCE_S)["x"], (X + number).tobytes())
 
 
 Action = Callable[[vyre.Session], Callable[[], object]]
@@ -229,7 +234,10 @@ def _jobs(session: vyre.Session) -> Callable[[], object]:
 
 
 class _Engine:
-    """A persistent engine that stays open, and is opened again only when an interrupt closed it."""
+    """A persistent engine that stays open, and is opened again only when an interrupt closed it.
+
+    ``check`` has several of its jobs under way at once, each with inputs of its own.
+    """
 
     def __init__(self, session: vyre.Session) -> None:
         self._session = session
@@ -242,6 +250,22 @@ class _Engine:
         _is(ticket.result(PATIENCE_S)["x"], WANT)
         batch = self._jobs.submit_many([np.stack([X, X])])
         _is(batch.result(PATIENCE_S)["x"][1], WANT)
+        last = self._jobs.try_submit([X])
+        if last is None:
+            raise AssertionError("the queue is full")
+        del last, batch  # one of which may be under way still
+
+    def check(self) -> None:
+        """Raises unless jobs that are under way together have results of their own."""
+        if self._jobs.closed:
+            return
+        jobs = self._jobs
+        tickets = [jobs.submit([X + number]) for number in range(2 * CONCURRENT)]
+        batches = [jobs.submit_many([np.stack([X + number, X])]) for number in range(CONCURRENT)]
+        for number, ticket in enumerate(tickets, 1):
+            _is(ticket.result(PATIENCE_S)["x"], (X + number).tobytes())
+        for number, batch in enumerate(batches, 1):
+            _is(batch.result(PATIENCE_S)["x"], np.stack([X + number, X + 1]).tobytes())
 
 
 def _jobs_with_callback(session: vyre.Session) -> Callable[[], object]:
@@ -414,7 +438,14 @@ def _warm(backend: str, action: Action, options: dict[str, Any]) -> Callable[[],
     def opened() -> Bench:
         session = vyre.open(backend, cache=False, **options)
         works(session)
-        return Bench(session, action(session), lambda: works(session))
+        interrupted = action(session)
+        more = getattr(interrupted, "check", lambda: None)
+
+        def check() -> None:
+            works(session)
+            more()
+
+        return Bench(session, interrupted, check)
 
     return opened
 

@@ -13,7 +13,10 @@ import vyre
 from support.forgetful_backend import ForgetfulCompiler, forgetful_backend
 from support.limits import LIMIT_S
 from support.small_programs import catalog_of, saxpy_catalog, square_kernel, square_program
-from vyre.app import preparing
+from support.storms.interrupt_storm import Places
+from support.storms.interrupts import interrupted_everywhere
+from vyre.adapters.forks import is_held_here
+from vyre.app import prediction, preparing
 from vyre.app.prediction import OFF, PredictionConfig
 from vyre.domain.errors import KernelCompileFailed
 from vyre.policies.prediction.trace_jit import HoldSteady, Speculate, TraceJitThresholds
@@ -91,6 +94,24 @@ def test_a_cycle_of_shapes_is_learned_and_prepared_ahead(
     assert after.asked == after.right + after.wrong
     assert len(compiler.compiled) == 1
     assert telemetry.counts["vyre.prediction.ahead", ()] == after.ahead
+
+
+def test_an_interrupt_anywhere_leaves_the_learning_to_the_next_call(running: Running) -> None:
+    pipeline = running.session.compile(running.program)
+    assert isinstance(pipeline, prediction.ObservedPipeline)
+    observer = pipeline._observer
+    assert isinstance(observer, prediction.ShapeObserver)
+
+    def learn() -> None:
+        observer._attention = 9
+        running.dispatch(1)
+
+    def works() -> None:
+        learn()
+        assert not is_held_here(observer._learning)
+
+    for places in Places:
+        assert interrupted_everywhere((prediction,), learn, works, places) > 8
 
 
 def test_shapes_of_several_programs_and_configs_are_told_apart(running: Running) -> None:

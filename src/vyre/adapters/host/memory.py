@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
 from functools import cache
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from vyre.adapters.forks import process_lock
 from vyre.adapters.host.step_memory import StepMemory, check_range, step_memory
@@ -31,6 +29,8 @@ if TYPE_CHECKING:
     from vyre.adapters.host.foreign import Borrowed
     from vyre.domain.ir.program import Program
 
+P = ParamSpec("P")
+R = TypeVar("R")
 ALIGNMENT: Final = 64
 """The alignment, in bytes, of all memory that is allocated here: a cache line, and the widest vector."""
 _MAKING: Final = process_lock()
@@ -158,44 +158,23 @@ def _no_bytes() -> npt.NDArray[np.uint8]:
     return np.empty(0, np.uint8)
 
 
-def turn_of(buffers: Iterable[HostBuffer]) -> AbstractContextManager[object] | None:
-    """Returns the context in which a launch runs its atomics on these buffers; None where there is no buffer.
-
-    No other launch of the process that takes its turn runs atomics on one of them meanwhile.  A thread may enter it
-    again.
+def turns_of(buffers: Iterable[HostBuffer]) -> tuple[threading.RLock, ...]:
+    """Returns the locks that a launch with atomics on these buffers holds, in the order in which every launch takes
+    them.
     """
     locks = {id(buffer.turn): buffer.turn for buffer in buffers}
-    if len(locks) < 2:
-        return next(iter(locks.values()), None)
-    return _Turn(tuple(locks[each] for each in sorted(locks)))  # every launch takes them in the same order
+    return tuple([locks[each] for each in sorted(locks)])
 
 
-class _Turn(AbstractContextManager[None]):
-    """The turns of several buffers."""
+def in_turn(turns: tuple[threading.RLock, ...], work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Calls ``work`` while no other launch of the process that takes its turn runs atomics on one of the buffers.
 
-    __slots__ = ("_locks",)
-
-    def __init__(self, locks: tuple[Any, ...]) -> None:
-        self._locks: Final = locks
-
-    def __enter__(self) -> None:
-        taken = 0
-        try:
-            for lock in self._locks:
-                lock.acquire()
-                taken += 1
-        except BaseException:  # an interrupt while another launch has the next one
-            self._release(taken)
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._release(len(self._locks))
-
-    def _release(self, count: int) -> None:
-        for lock in reversed(self._locks[:count]):
-            lock.release()
+    A thread may do so again meanwhile.  Each lock is held in a block of its own: no interrupt leaves it held.
+    """
+    if not turns:
+        return work(*args, **kwargs)
+    with turns[0], sealed:
+        return in_turn(turns[1:], work, *args, **kwargs)
 
 
 class HostMemory(Unique):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from math import prod
 from typing import TYPE_CHECKING
 
-from vyre.adapters.host.memory import HostMemory, aligned, arrays_of, counted_buffers, turn_of
+from vyre.adapters.host.memory import HostMemory, aligned, arrays_of, counted_buffers, in_turn, turns_of
 from vyre.adapters.reference.executor import ReferenceExecutor
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import BackendError, DispatchTimeout
@@ -69,9 +68,8 @@ class ReferenceMemory(HostMemory):
             memory[binding.buffer.name] = aligned(data[:nbytes], binding.element_size)  # copies host bytes only
             if binding.input_index is None:
                 memory[binding.buffer.name].fill(0)
-        with turn_of(counted_buffers(step.program, resolved)) or nullcontext():
-            try:
-                pipeline.run(memory, launch)
-            except BackendError as error:
-                locate(error, (step.program,))
-                raise
+        try:
+            in_turn(turns_of(counted_buffers(step.program, resolved)), pipeline.run, memory, launch)
+        except BackendError as error:
+            locate(error, (step.program,))
+            raise

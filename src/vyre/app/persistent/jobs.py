@@ -446,6 +446,7 @@ class PersistentJobs(Unique):
         for nbytes, dtype in zip(engine.output_nbytes, self.outputs.raw_types, strict=True):
             columns.append(np.empty((count, nbytes // dtype.itemsize), dtype))
         into = [_bytes_of(column) for column in columns]
+        part = Part(engine, NOT_SUBMITTED, count, start, tuple(columns))
         while True:
             try:
                 first = engine.submit_many(views, count, into)
@@ -453,7 +454,8 @@ class PersistentJobs(Unique):
                 self._annotate(error)
                 raise
             if first is not None:
-                return Part(engine, first, count, start, tuple(columns))
+                part.first = first  # from now on it forgets the jobs when nobody has it
+                return part
             engine.wait_room()
 
     def _annotate(self, error: BackendError) -> None:

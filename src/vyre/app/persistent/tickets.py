@@ -196,13 +196,13 @@ class Part(Unique):
         self, engine: PersistentEngine, first: int, jobs: int, start: int, columns: tuple[npt.NDArray[Any], ...]
     ) -> None:
         self.engine: Final = engine
-        self.first: Final = first
+        self.first = first
         self.jobs: Final = jobs
         self.start: Final = start
         self.columns: Final = columns
 
     def __del__(self) -> None:
-        if hasattr(self, "first"):
+        if getattr(self, "first", NOT_SUBMITTED) != NOT_SUBMITTED:
             self.engine.forget(self.first)
 
 

@@ -13,10 +13,12 @@ from support.cpu.backends import ADD, ENDLESS, CountedTools, backend_of
 from support.cpu.pool import until
 from support.limits import LIMIT_S
 from support.llvm import NEEDS_LLVM
+from support.storms.interrupt_storm import Places
 from support.storms.interrupts import interrupted_everywhere
 from vyre.adapters.cpu.pool.ring import MOST_ROWS
 from vyre.adapters.cpu.runtime import kept_steps
 from vyre.adapters.cpu.runtime.kept_steps import RINGS, CpuKeptSteps
+from vyre.adapters.forks import is_held_here
 from vyre.domain.errors import DispatchFailed, DispatchTimeout, InvalidResource, StepBudgetExceeded, TrapError
 from vyre.ports.backend import Backend
 from vyre.ports.requests import ResidentStep
@@ -344,6 +346,24 @@ def test_better_code_is_taken_between_runs(tools: CountedTools) -> None:
         bench.close()
 
 
+def test_an_interrupt_of_the_search_for_a_ring_leaves_no_steps_locked(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_steps, "RINGS", 1)
+    x = bench.holding(0, 0, 0, 0)
+    first, second = (kept(bench, apart(bench.step(ADD, x))) for _ in range(2))
+
+    def run() -> None:
+        first.run(0, 1)
+        second.run(0, 1)
+
+    def works() -> None:
+        assert not is_held_here(first._lock) and not is_held_here(second._lock)
+
+    for places in Places:
+        assert interrupted_everywhere((kept_steps,), run, works, places, every=2) > 20
+
+
 def test_an_interrupt_anywhere_ends_the_run_and_leaves_the_steps_whole(bench: Bench) -> None:
     x = bench.holding(0, 0, 0, 0)
     steps = kept(bench, apart(*[bench.step(ADD, x)] * 2))
@@ -357,5 +377,6 @@ def test_an_interrupt_anywhere_ends_the_run_and_leaves_the_steps_whole(bench: Be
     def run() -> None:
         steps.run(0, 2)
 
-    assert interrupted_everywhere((kept_steps,), run, works) > 20
+    for places in Places:
+        assert interrupted_everywhere((kept_steps,), run, works, places) > 10
     assert steps.counters()["launches"] > 1, "an interrupted run gives its workers back"

@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 import vyre
+from support.storms.interrupt_storm import Places
+from support.storms.interrupts import interrupted_everywhere
+from vyre.adapters.cpu.runtime import memory_pool
 from vyre.adapters.cpu.runtime.memory_pool import MemoryPool
 from vyre.adapters.host.memory import allocate_aligned
 from vyre.domain.errors import DeviceOutOfMemory
@@ -52,6 +55,18 @@ def test_a_block_whose_views_are_in_use_does_not_come_back() -> None:
     before = pool.idle_bytes
     del part
     assert pool.idle_bytes == before + CAPACITY
+
+
+@pytest.mark.parametrize("places", Places)
+def test_an_interrupt_anywhere_leaves_the_bytes_of_idle_blocks_counted(places: Places) -> None:
+    pool = MemoryPool()
+
+    def works() -> None:
+        arrays = [pool.take(SIZE)[0] for _ in range(3)]
+        del arrays
+        assert pool.idle_bytes == sum(block.data.nbytes for kept in pool._idle.values() for block in kept)
+
+    assert interrupted_everywhere((memory_pool,), works, works, places) > 20
 
 
 def test_blocks_beyond_the_limit_are_given_up_and_all_idle_ones_by_trim() -> None:

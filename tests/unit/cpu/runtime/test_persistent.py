@@ -6,7 +6,10 @@ import os
 import select
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -15,8 +18,10 @@ from support.cpu.backends import ADD, ENDLESS, CountedTools, backend_of
 from support.cpu.pool import until
 from support.limits import LIMIT_S
 from support.llvm import NEEDS_LLVM
+from support.storms.interrupt_storm import Interrupt, Places, Tracer
 from support.storms.interrupts import interrupted_everywhere
 from vyre.adapters.cpu.pool import layout
+from vyre.adapters.cpu.pool.ring import Ring
 from vyre.adapters.cpu.runtime import persistent
 from vyre.adapters.cpu.runtime.persistent import CpuEngine
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, OutputArena
@@ -537,5 +542,43 @@ def test_an_interrupt_anywhere_leaves_the_engine_whole(backend: Backend) -> None
         engine.wait_many(first, 2, timeout=LIMIT_S)
         engine.forget(first)
 
-    assert interrupted_everywhere((persistent,), one, works) > 20
-    assert interrupted_everywhere((persistent,), many, works) > 40
+    for places in Places:
+        assert interrupted_everywhere((persistent,), one, works, places) > 10
+        assert interrupted_everywhere((persistent,), many, works, places) > 20
+
+
+def test_an_interrupted_close_does_not_close_the_ring_of_a_later_engine(backend: Backend) -> None:
+    for place in count():
+        ring: Ring | None = engine_of(backend)._ring
+        assert ring is not None
+        address, tracer = ring.address, Tracer(Places.SIGNALS, place)
+        with suppress(Interrupt), tracer.tracing():
+            ring.close()
+        engine = engine_of(backend)
+        was_raised, where = tracer.raised is not None, tracer.where
+        assert was_raised or engine._ring.address == address
+        tracer.raised = ring = None  # the caller drops the interrupt, and with it the ring
+        assert collected(engine, engine.submit(words(5, 6, 7, 8))) == [6, 7, 8, 9], where
+        if not was_raised:
+            break
+        engine.close()
+    assert place > 3
+
+
+@pytest.mark.parametrize("places", Places)
+def test_an_interrupt_frees_no_memory_of_a_batch_that_runs(backend: Backend, places: Places) -> None:
+    engine = engine_of(backend, ENDLESS, capacity=64)
+    column = memoryview(np.zeros(4, np.uint32).tobytes())
+    for place in count():
+        first = engine.submit_many([column], 1, [memoryview(bytearray(16))])
+        assert first is not None
+        memory = ref(engine._batches[first >> layout.ROW_BITS].status)
+        tracer = Tracer(places, place)
+        with suppress(Interrupt), tracer.tracing():
+            engine.forget(first)
+            engine._sweep()
+        tracer.raised, was_raised = None, tracer.raised is not None
+        assert memory() is not None, tracer.where
+        if not was_raised:
+            break
+    assert place > 8

@@ -18,6 +18,8 @@ from support.cpu.backends import ADD, ENDLESS, CountedTools, backend_of
 from support.cpu.pool import until
 from support.limits import LIMIT_S
 from support.llvm import NEEDS_LLVM
+from support.storms.interrupt_storm import Places
+from support.storms.interrupts import interrupted_everywhere
 from vyre.adapters import callbacks
 from vyre.adapters.callbacks import call_back, is_calling_back
 from vyre.adapters.cpu.runtime import pending as pending_module
@@ -177,6 +179,18 @@ def test_idle_slots_are_bounded_by_their_bytes(backend: Backend, monkeypatch: py
         assert slots.nbytes <= 4096
         assert slots.nbytes == sum(slot.nbytes for kept in slots._slots.values() for slot in kept)
     assert slots.take(executor._pipeline(DispatchRequest(ODD, (), DispatchConfig())).shape((4,))) is None
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it may come in a finaliser
+@pytest.mark.parametrize("places", Places)
+def test_an_interrupt_anywhere_leaves_their_bytes_counted(submits: CpuAsync, places: Places) -> None:
+    def works() -> None:
+        slots = submits.slots
+        assert result_of(submit(submits, ODD, 5, 6, 7)) == [5, 0, 7]
+        kept = [slot for each in slots._slots.values() for slot in each]
+        assert slots.nbytes == sum(slot.nbytes for slot in kept) and len(kept) == len(set(kept))
+
+    assert interrupted_everywhere((pending_module,), works, works, places, every=2) > 20
 
 
 def test_large_memory_serves_one_dispatch(submits: CpuAsync) -> None:

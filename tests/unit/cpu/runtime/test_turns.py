@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import suppress
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import vyre
 from support.limits import LIMIT_S
+from support.storms.interrupt_storm import Interrupt, Places, Tracer
 from vyre.adapters.cpu.native.compilation import llvm_version
-from vyre.adapters.host.memory import HostBuffer, turn_of
+from vyre.adapters.forks import is_held_here, process_lock
+from vyre.adapters.host.memory import HostBuffer, in_turn, turns_of
 from vyre.domain.dispatch import DispatchConfig
 from vyre.testing.backend_contract.bench import parsed
 
@@ -149,12 +152,12 @@ class Lock:
     def __init__(self, name: str, log: list[str], *, fails: bool = False) -> None:
         self.name, self.log, self.fails = name, log, fails
 
-    def acquire(self) -> None:
+    def __enter__(self) -> None:
         if self.fails:
             raise KeyboardInterrupt
         self.log.append(f"take {self.name}")
 
-    def release(self) -> None:
+    def __exit__(self, *_: object) -> None:
         self.log.append(f"give {self.name}")
 
 
@@ -168,16 +171,13 @@ def test_turns_are_taken_in_one_order_and_given_back_in_the_other() -> None:
     buffers: list[Any] = [Buffer(Lock(str(number), log)) for number in range(4)]
     orders = []
     for given in (buffers, buffers[::-1], buffers + buffers):
-        turn = turn_of(given)
-        assert turn is not None
-        with turn:
-            assert len(log) == 4
+        assert in_turn(turns_of(given), lambda: len(log)) == 4
         orders.append(tuple(log))
         log.clear()
     assert len(set(orders)) == 1
     taken = [entry.split()[1] for entry in orders[0]]
     assert taken[:4] == taken[:3:-1]
-    assert turn_of([]) is None
+    assert turns_of([]) == () and in_turn((), lambda number: number + 1, 1) == 2
 
 
 def test_an_interrupt_of_a_wait_gives_back_what_was_taken() -> None:
@@ -185,10 +185,24 @@ def test_an_interrupt_of_a_wait_gives_back_what_was_taken() -> None:
     buffers: list[Any] = [Buffer(Lock(str(number), log)) for number in range(4)]
     last = max(buffers, key=lambda buffer: id(buffer.turn))
     last.turn.fails = True
-    turn = turn_of(buffers)
-    assert turn is not None
-    with pytest.raises(KeyboardInterrupt), turn:
-        raise AssertionError("entered")
+    with pytest.raises(KeyboardInterrupt):
+        in_turn(turns_of(buffers), pytest.fail, "entered")
     assert len(log) == 6
     assert [entry.split()[0] for entry in log] == ["take"] * 3 + ["give"] * 3
     assert last.turn.name not in {entry.split()[1] for entry in log}
+
+
+def test_an_interrupt_anywhere_leaves_no_turn_taken() -> None:
+    locks = [process_lock() for _ in range(3)]
+    turns = turns_of([cast(HostBuffer, Buffer(cast(Lock, lock))) for lock in locks])
+    for places in Places:
+        number = 0
+        while True:
+            tracer = Tracer(places, number)
+            with suppress(Interrupt), tracer.tracing():
+                in_turn(turns, lambda: None)
+            assert not any(map(is_held_here, locks)), tracer.where
+            if tracer.raised is None:
+                break
+            number += 1
+        assert number > 4

@@ -38,10 +38,11 @@ class PoolRecord(Unique):
         self.entries: Final = entries
         self.block: Final = block
         self.address: Final = address
-        self._recycle: Final = recycle
+        self._recycle: Final = recycle  # from now on the record is this object's
 
     def __del__(self) -> None:
-        self._recycle(self.block, self.address)
+        if hasattr(self, "_recycle"):
+            self._recycle(self.block, self.address)
 
 
 class JobGroup(PoolRecord):

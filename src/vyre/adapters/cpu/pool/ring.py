@@ -135,7 +135,7 @@ class Ring(Unique):
         self._memory: list[int] = []
         self._keep: list[object] = [group, code]
         self._last: dict[str, int] | None = None
-        self.closed: bool = False
+        self._is_ending = self.closed = False
         self._frame_words: Final = 6 + 2 * len(spec.counts)
         self._runner_bytes: Final = -(-(at.Runner.frame + 8 * self._frame_words) // at.LINE) * at.LINE
         try:
@@ -263,17 +263,20 @@ class Ring(Unique):
 
     def stop(self, reason: StopReason) -> None:
         """Stops every job that runs or waits, and every later one."""
-        if not self.closed:
+        if not self._is_ending:
             self._native.ring_stop(self.block, self.address, reason)
 
     def close(self) -> None:
         """Ends the service.  Jobs that have not ended must have been stopped; afterwards all have ended."""
-        if self.closed:
+        if self._is_ending:
             return
         self.shut()
-        self._native.ring_close(self.block, self.address)
+        self._is_ending = True  # before: who was interrupted must not stop or give back the ring of a later engine
+        try:
+            self._native.ring_close(self.block, self.address)
+        finally:
+            self.closed = True
         self._last = self.counts
-        self.closed = True
         self._told(self._last["jobs"])
         self.pool.rings.discard(self)
 
@@ -283,7 +286,8 @@ class Ring(Unique):
         if self.pool.block == self.block:  # else it is the parent's, whose memory this fork has a copy of
             self.stop(StopReason.REQUESTED)
             self.close()
-            self._free()
+            if self.closed:  # else workers may still use the memory
+                self._free()
 
     # ------------------------------------------------------------ details
     def _allocate(self, nbytes: int) -> int:

@@ -20,7 +20,7 @@ from vyre.domain.errors import DispatchFailed, used_in_a_fork
 from vyre.domain.names import BackendId
 from vyre.domain.shared_dicts import members_of
 from vyre.domain.unique import Unique
-from vyre.ports.interrupts import sealed
+from vyre.ports.interrupts import sealed, undisturbed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -175,8 +175,7 @@ class CpuDevice(Unique):
         """Returns an open ring, whose jobs are stopped with this backend."""
         from vyre.adapters.cpu.pool.ring import Ring
 
-        pool = self.pool
-        ring = Ring(pool, spec, code, self._group, self._closed_ring)
+        ring = undisturbed(Ring, self.pool, spec, code, self._group, self._closed_ring)
         with self._lock, sealed:
             self._rings.add(ring)
             self.counters.persistent_launches += 1

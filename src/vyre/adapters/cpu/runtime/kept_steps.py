@@ -21,13 +21,13 @@ from vyre.adapters.cpu.pool.ring import MOST_ROWS, Ring, RingCode, RingSpec, Ste
 from vyre.adapters.cpu.pool.worker_pool import SLICE_NS
 from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.launch import ended_error
-from vyre.adapters.cpu.runtime.resident import NO_TURN, CpuMemory, PreparedStep
+from vyre.adapters.cpu.runtime.resident import CpuMemory, PreparedStep
 from vyre.adapters.forks import process_lock, refuse_within
-from vyre.adapters.host.memory import turn_of
+from vyre.adapters.host.memory import in_turn, turns_of
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import DeviceOutOfMemory, DispatchFailed, InvalidResource
 from vyre.domain.unique import Unique
-from vyre.ports.interrupts import sealed
+from vyre.ports.interrupts import sealed, undisturbed
 from vyre.ports.ownership import check_ownership
 from vyre.ports.persistent import StepsRan
 from vyre.ports.requests import ResidentStep
@@ -82,7 +82,7 @@ class CpuKeptSteps(Unique):
         self._parts: Final = tuple(_Part(prepared, widths) for prepared, widths in parts)
         steps = [step for part in self._parts for step in part.prepared]
         self._buffers: Final = tuple({id(buffer): buffer for step in steps for buffer in step.buffers}.values())
-        self._turn: Final = turn_of(buffer for step in steps for buffer in step.counted) or NO_TURN
+        self._turns: Final = turns_of(buffer for step in steps for buffer in step.counted)
         limits = [step.pipeline.config.timeout_s for step in steps]
         self._longest: Final = max((limit for limit in limits if limit is not None), default=None)
         self._status: Final[Array[c_int64]] = (c_int64 * (at.StepsStatus.BYTES // 8))()
@@ -94,18 +94,14 @@ class CpuKeptSteps(Unique):
     def run(self, part: int, times: int, /) -> StepsRan:
         began = self._device.counters.now_ns()
         chosen, before = self._parts[part], self._counts["submissions"]
-        ns, left = 0, times if chosen.prepared else 0
+        ns = 0
         refuse_within(self._lock, "a sequence that keeps running")
         with self._lock, sealed:
             self._check()
-            if left and not chosen.is_current:
-                self._renew(chosen)
-            at_once = MOST_ROWS // max(1, len(chosen.prepared))
-            with self._turn, sealed:
-                while left:
-                    rounds = min(left, at_once)
-                    ns += self._submitted(chosen, rounds)
-                    left -= rounds
+            if times and chosen.prepared:
+                if not chosen.is_current:
+                    self._renew(chosen)
+                ns = in_turn(self._turns, self._submitted, chosen, times)
         if len(chosen.prepared) == 1 and times:
             step = chosen.prepared[0]
             step.pipeline.learn(step.shape, ns // times, times)
@@ -171,7 +167,12 @@ class CpuKeptSteps(Unique):
             self._counts["launches"] += 1
         return ring
 
-    def _submitted(self, part: _Part, rounds: int) -> int:
+    def _submitted(self, part: _Part, times: int) -> int:
+        """Runs so many rounds, in as few entries as there can be, and returns the time of them in ns."""
+        at_once = MOST_ROWS // len(part.prepared)
+        return sum(self._entered(part, min(at_once, times - first)) for first in range(0, times, at_once))
+
+    def _entered(self, part: _Part, rounds: int) -> int:
         """Runs so many rounds as one entry, and returns the time from the first step to the last in ns."""
         ring, status, table = self._opened(), self._status, part.table
         number, pool = ring.progress[0], ring.pool
@@ -254,7 +255,7 @@ class CpuPersistentSteps:
             most = len(self._order) - RINGS
             for key in list(self._order)[: max(0, most)]:
                 other = self._known.get(key)
-                if other is None or other.park():
+                if other is None or undisturbed(other.park):  # which holds a lock without a block for a moment
                     self._order.pop(key, None)
 
     def forget(self, kept: CpuKeptSteps) -> None:

@@ -61,10 +61,10 @@ class MemoryPool:
         capacity = size_class(nbytes)
         with self._lock, sealed:
             self._sort()
-            kept = self._idle.get(capacity)
-            block = kept.pop() if kept else None
-            if block is not None:
-                self._idle_bytes -= capacity
+            kept, block = self._idle.get(capacity), None
+            if kept:
+                block = kept[0]
+                self._idle_bytes, kept[:1] = self._idle_bytes - capacity, ()  # one statement without a call
                 self.reused += 1
         if block is None:
             block = self._new(capacity)
@@ -79,8 +79,7 @@ class MemoryPool:
         """Gives up all idle blocks."""
         with self._lock, sealed:
             self._sort()
-            self._idle.clear()
-            self._idle_bytes = 0
+            self._idle, self._idle_bytes = {}, 0
 
     # ---------------------------------------------------------------- details
     def _new(self, capacity: int) -> Block:
@@ -96,5 +95,5 @@ class MemoryPool:
             block = self._returned.popleft()
             capacity = block.data.nbytes
             if self._idle_bytes + capacity <= self._limit:
-                self._idle.setdefault(capacity, []).append(block)
-                self._idle_bytes += capacity
+                kept = self._idle.setdefault(capacity, [])
+                self._idle_bytes, kept[:0] = self._idle_bytes + capacity, (block,)

@@ -103,13 +103,12 @@ class IdleSlots:
 
     def take(self, shape: Shape) -> Slot | None:
         """Returns a slot for a dispatch of this shape, which nobody else has; None if there is none."""
-        slots = self._slots
-        if shape not in slots:
+        if shape not in self._slots:
             return None
         with self._lock, sealed:
-            while kept := slots.get(shape):
-                slot = kept.pop()
-                self.nbytes -= slot.nbytes
+            while kept := self._slots.get(shape):
+                slot = kept[0]
+                self.nbytes, kept[:1] = self.nbytes - slot.nbytes, ()  # one statement without a call: both or neither
                 if slot.is_current:
                     return slot
         return None
@@ -119,21 +118,20 @@ class IdleSlots:
         if slot.nbytes > SLOT_BYTES:
             return
         with self._lock, sealed:
-            self._slots.setdefault(slot.shape, []).append(slot)
+            kept = self._slots.setdefault(slot.shape, [])
             self._slots.move_to_end(slot.shape)
-            self.nbytes += slot.nbytes
+            self.nbytes, kept[:0] = self.nbytes + slot.nbytes, (slot,)
             while self.nbytes > self._limit:
                 shape, kept = next(iter(self._slots.items()))
                 if kept:
-                    self.nbytes -= kept.pop(0).nbytes
+                    self.nbytes, kept[-1:] = self.nbytes - kept[-1].nbytes, ()
                 if not kept:
                     del self._slots[shape]
 
     def clear(self) -> None:
         """Drops all slots."""
         with self._lock, sealed:
-            self._slots.clear()
-            self.nbytes = 0
+            self._slots, self.nbytes = OrderedDict(), 0
 
 
 class CpuPending(Unique):
@@ -252,7 +250,7 @@ class CpuPending(Unique):
                 self._outcome = run_failed(self._device, slot.job, other, slot.owners)
 
     def __del__(self) -> None:
-        slot = self._slot
+        slot = getattr(self, "_slot", None)
         if slot is not None:
             self._device.ended(slot.job)
 

@@ -124,13 +124,12 @@ class CpuEngine(Unique):
         self.capacity: Final = spec.capacity
         self._mask: Final = spec.capacity - 1
         self._memories: Final = RingMemories(self._plan, launch, self._ring.door)
-        self._all: Final[set[RingMemory]] = set()
+        self._all: Final[set[RingMemory | _Batch]] = set()
         """All memory of jobs: an interrupt must not free that of a job under way."""
         self._free: Final[list[RingMemory]] = []
         self._jobs: Final[dict[int, RingMemory]] = {}
         """The memory of each job whose ticket is not forgotten, by its number."""
         self._batches: Final[dict[int, _Batch]] = {}
-        self._entering: Final[set[_Batch]] = set()
         self._dropped: Final[deque[tuple[int, RingMemory | _Batch]]] = deque()
         """The jobs whose tickets were forgotten before they had ended, by number."""
         self._abandoned: Final[deque[tuple[list[int], RingMemory | _Batch]]] = deque()
@@ -167,14 +166,14 @@ class CpuEngine(Unique):
     def take_back(self, memory: JobMemory, /) -> None:
         """Implements ``PersistentEngine.take_back``."""
         assert isinstance(memory, RingMemory)
-        for number, job_memory in entries_of(self._jobs):
-            if job_memory is memory:
+        self._take_back(memory)
+
+    def _take_back(self, memory: RingMemory | _Batch) -> None:
+        """Forgets the job of this memory, or keeps it while a job may be under way under a number that nobody knows."""
+        for number, own in (*entries_of(self._jobs), *entries_of(self._batches)):
+            if own is memory:
                 self.forget(number << ROW_BITS)
                 return
-        self._keep_while_under_way(memory)
-
-    def _keep_while_under_way(self, memory: RingMemory | _Batch) -> None:
-        """Keeps memory of which a job may be under way, under a number that nobody knows, until none can be."""
         head = 0 if self._closed else self._head.value
         numbers = range(max(0, head - self.capacity), head)
         self._abandoned.append(([number for number in numbers if not self._ring.has_ended(number)], memory))
@@ -201,22 +200,20 @@ class CpuEngine(Unique):
             return None  # before anything is copied
         self._sweep()
         batch = self._batch(columns, jobs, into)
-        self._entering.add(batch)  # it may be under way from now on, whatever interrupts this
+        self._all.add(batch)  # it may be under way from now on, whatever interrupts this
         try:
             ticket: int = self._enter(addressof(batch.submission))
             if ticket >= 0:
                 self._batches[ticket >> ROW_BITS] = batch
+                if self._is_unwatched():
+                    self._pool.await_begin()
+                return ticket
         except BaseException:
-            self._keep_while_under_way(batch)
+            self._take_back(batch)
             raise
-        finally:
-            self._entering.discard(batch)
-        if ticket < 0:
-            self._refuse(ticket)
-            return None
-        if self._is_unwatched():
-            self._pool.await_begin()
-        return ticket
+        self._all.discard(batch)
+        self._refuse(ticket)
+        return None
 
     def _has_room(self) -> bool:
         number = self._head.value
@@ -337,14 +334,17 @@ class CpuEngine(Unique):
     def forget(self, ticket: int, /) -> None:
         """Implements ``PersistentEngine.forget``."""
         number = ticket >> ROW_BITS
-        memory = self._jobs.pop(number, None)
+        memory = self._jobs.pop(number, None) or self._batches.pop(number, None)
         if memory is None:
-            batch = self._batches.pop(number, None)
-            if batch is not None and not self._ring.has_ended(number):
-                self._dropped.append((number, batch))
-        elif self._words[(number & self._mask) << 4] <= number:
+            return
+        if self._words[(number & self._mask) << 4] <= number:
             self._dropped.append((number, memory))
-        elif len(self._free) < self.capacity:
+        else:
+            self._let_go(memory)
+
+    def _let_go(self, memory: RingMemory | _Batch) -> None:
+        """Takes back memory of which no job is under way."""
+        if isinstance(memory, RingMemory) and len(self._free) < self.capacity:
             self._free.append(memory)
         else:
             self._all.discard(memory)
@@ -359,8 +359,7 @@ class CpuEngine(Unique):
             if not self._ring.has_ended(number):
                 self._dropped.appendleft((number, memory))
                 break
-            if isinstance(memory, RingMemory):
-                self._free.append(memory)
+            self._let_go(memory)
         while self._abandoned:
             try:
                 numbers, freed = self._abandoned.popleft()
@@ -369,8 +368,7 @@ class CpuEngine(Unique):
             if not all(map(self._ring.has_ended, numbers)):
                 self._abandoned.appendleft((numbers, freed))
                 return
-            if isinstance(freed, RingMemory):
-                self._free.append(freed)
+            self._let_go(freed)
 
     def drain(self, timeout: float | None = None, /) -> bool:
         """Implements ``PersistentEngine.drain``."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from ctypes import addressof, c_uint64
 from functools import partial
 from itertools import count
@@ -24,14 +24,21 @@ from vyre.adapters.cpu.runtime.memory_pool import MemoryPool
 from vyre.adapters.cpu.runtime.pipeline import Choice, CpuExecutor, CpuPipeline, Shape
 from vyre.adapters.cpu.runtime.shapes import runs_here
 from vyre.adapters.cpu.runtime.slot import owners_of
-from vyre.adapters.host.memory import HostBuffer, HostMemory, allocate_aligned, arrays_of, counted_buffers, turn_of
+from vyre.adapters.host.memory import (
+    HostBuffer,
+    HostMemory,
+    allocate_aligned,
+    arrays_of,
+    counted_buffers,
+    in_turn,
+    turns_of,
+)
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import InvalidResource
 from vyre.domain.interface import grid_counts
 from vyre.domain.shared_dicts import entries_of
 from vyre.policies.frontiers.fixpoint import FixpointExecutor
 from vyre.policies.launching.grid_sync_mode import GridSyncInputs
-from vyre.ports.interrupts import sealed
 from vyre.ports.requests import FLAG_BYTES, HostBytes, Readback, ResidentSequence, ResidentStep, Upload
 from vyre.ports.resident_buffer import ResidentBuffer
 
@@ -48,7 +55,6 @@ IDLE: Final = 8
 """Closed bound steps of which the commands are kept."""
 MEASURED_EACH: Final = 64
 """The launches of a short bound step of which one is measured, after the first few."""
-NO_TURN: Final[AbstractContextManager[object]] = nullcontext()
 
 
 class PreparedStep(NamedTuple):
@@ -360,7 +366,7 @@ class _PreparedSequence:
         self._job: Job | None = None
         self._position = 0
         self._owners: tuple[Owner, ...] = ()
-        self._turn: Final = turn_of(buffer for step in prepared for buffer in step.counted)
+        self._turns: Final = turns_of(buffer for step in prepared for buffer in step.counted)
 
     def is_usable(self) -> bool:
         """Returns whether it can still be run.  What many steps have in common is looked at once."""
@@ -388,11 +394,7 @@ class _PreparedSequence:
         elif job.commands.repetitions != repeat_count:
             job.set_repetitions(repeat_count)
         short = self._is_short(repeat_count)
-        if self._turn is None:
-            native = self._timed(job, short, cancellation)
-        else:
-            with self._turn, sealed:
-                native = self._timed(job, short, cancellation)
+        native = in_turn(self._turns, self._timed, job, short, cancellation)
         if self.flag is None:
             launched = self._launched_once + repeat_count * self._launched_again
             counters.list_kernels += launched
@@ -543,11 +545,7 @@ class BoundStep:
         self._left = self._every
         prepared = self._prepared
         self._counters.ran_bound(runs, runs * prepared.launches)
-        if self._turn is None:
-            ns = self._timed()
-        else:
-            with self._turn, sealed:
-                ns = self._timed()
+        ns = in_turn(self._turns, self._timed)
         prepared.pipeline.learn(prepared.shape, ns, runs)
         if not prepared.is_current:
             self._renew()
@@ -586,9 +584,9 @@ class BoundStep:
         self._short = prepared.short
         self._job = job
         self._address = job.address
-        self._turn = turn_of(prepared.counted) if prepared.counted else None
+        turns = self._turns = turns_of(prepared.counted)
         enter: Callable[[int], int] = job.entries.enter
-        self._enter = enter if self._turn is None else _in_turn(self._turn, enter)
+        self._enter = (lambda address: in_turn(turns, enter, address)) if turns else enter
 
     def _renew(self) -> None:
         """Refuses a closed step; prepares it anew if better code is there."""
@@ -599,11 +597,3 @@ class BoundStep:
 
     def _failed(self) -> None:
         raise run_failed(self._device, self._job, self._job.outcome, self._prepared.owners)
-
-
-def _in_turn(turn: AbstractContextManager[object], enter: Callable[[int], int]) -> Callable[[int], int]:
-    def run(address: int) -> int:
-        with turn:
-            return enter(address)
-
-    return run

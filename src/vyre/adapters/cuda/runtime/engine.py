@@ -195,8 +195,11 @@ class CudaEngine(Unique):
         """Implements ``PersistentEngine.give_back``: nothing is used again."""
 
     def take_back(self, memory: JobMemory, /) -> None:
+        self._take_back(memory.outputs)
+
+    def _take_back(self, into: Sequence[memoryview]) -> None:
         with self._lock, sealed:
-            numbers = [number for number, entry in entries_of(self._entries) if entry.into is memory.outputs]
+            numbers = [number for number, entry in entries_of(self._entries) if entry.into is into]
         for number in numbers:
             self.forget(number << ROW_BITS)
 
@@ -215,7 +218,11 @@ class CudaEngine(Unique):
                 f"inputs of {lengths} bytes for a persistent engine of inputs of {self._input_nbytes} bytes",
                 fix="open an engine for these lengths.",
             )
-        return self._submit(columns, jobs, into)
+        try:
+            return self._submit(columns, jobs, into)
+        except BaseException:  # an interrupt of a caller who then has no ticket
+            self._take_back(into)
+            raise
 
     def _submit(self, columns: Sequence[HostBytes], jobs: int, into: Sequence[memoryview]) -> int | None:
         self._check_process()

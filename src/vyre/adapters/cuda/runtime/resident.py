@@ -156,8 +156,9 @@ class _Lent(Unique):
         self._free = partial(store.device.discard, partial(store.give_back, block, busy))
 
     def __del__(self) -> None:
-        if self._free is not None:
-            self._free()
+        free: Callable[[], None] | None = getattr(self, "_free", None)
+        if free is not None:
+            free()
 
 
 class MemoryRange(NamedTuple):

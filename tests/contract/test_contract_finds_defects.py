@@ -793,6 +793,12 @@ def whole_for_a_part(backend: Backend, uploads: Sequence[Upload]) -> None:
     _upload(backend, [upload._replace(buffer=upload.buffer.root) for upload in uploads])
 
 
+def writes_what_is_read_only(backend: Backend, uploads: Sequence[Upload]) -> None:
+    """Copies by a view that may be written."""
+    writable = [upload.buffer.root.view(upload.buffer.offset, upload.buffer.nbytes) for upload in uploads]
+    _upload(backend, [upload._replace(buffer=each) for upload, each in zip(uploads, writable, strict=True)])
+
+
 def reads_whole_for_a_part(backend: Backend, reads: Sequence[Readback]) -> None:
     _download(backend, [read._replace(buffer=read.buffer.root) for read in reads])
 
@@ -890,6 +896,10 @@ BROKEN_MEMORY: Final[dict[str, tuple[Break, str]]] = {
         "memory.overlapping_uploads_go_in_order",
     ),
     "uploads ignore where a part begins": (remembering(upload_=whole_for_a_part), "views.copies_stay*"),
+    "uploads ignore what is read-only": (
+        remembering(upload_=writes_what_is_read_only),
+        "views.nothing_is_written*",
+    ),
     "reads ignore where a part begins": (remembering(download_=reads_whole_for_a_part), "views.copies_stay*"),
     "offsets are ignored": (remembering(upload_=without_offsets), "memory.an_upload_changes_its_range_only.*"),
 }

@@ -40,6 +40,7 @@ special(NAMED)
 x, y, out = session.resident(X), session.resident(Y), session.resident(X)
 memory = {{**NAMED, "x": x, "y": y}}
 resident, sequence = session.bind_resident(PROGRAM, memory), session.sequence([vyre.Step(PROGRAM, memory)])
+mixed = session.sequence([vyre.HostStep(print, [x], [y]), vyre.Step(PROGRAM, memory)])
 session.tuned(PROGRAM, NAMED)
 session.launch_costs()
 # What threads of the parent may hold at any moment, and nobody gives back in the child.
@@ -68,6 +69,7 @@ CALLS = {
     "specialized pipeline": lambda: special(NAMED),
     "bound resident launch": lambda: resident(),
     "sequence": lambda: sequence(2),
+    "sequence with a host step": lambda: mixed(2),
     "dispatch on resident memory": lambda: session.dispatch(PROGRAM, memory),
     "new resident memory": lambda: session.resident(X),
     "bind": lambda: session.bind_resident(PROGRAM, memory),
@@ -130,7 +132,7 @@ def run(script: str, *arguments: str) -> str:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_child_is_refused_in_words_whatever_it_calls(backend: str) -> None:
     told = dict(line.split(": ", 1) for line in run(PARENT + CALLS, backend).splitlines())
-    assert len(told) == 28
+    assert len(told) == 29
     assert {name: what for name, what in told.items() if what != "refused"} == {}
 
 

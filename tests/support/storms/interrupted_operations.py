@@ -19,13 +19,14 @@ import numpy as np
 
 import vyre
 from support.storms.interrupt_storm import PATIENCE_S, Bench, Operation
-from vyre import In, InOut, Out, Step, like, u32
+from vyre import HostStep, In, InOut, Out, Step, like, u32
 from vyre.adapters.disk import inventory
 from vyre.adapters.disk.artifact_store import retention_of
 from vyre.adapters.disk.entry_directory import EntryDirectory
 from vyre.adapters.disk.file_operations import REAL_FILES
 from vyre.adapters.disk.ledger import Totals
 from vyre.adapters.disk.space import Space
+from vyre.app.sequences.steps import Item
 from vyre.domain.cache_config import Eviction
 
 LANES: Final = 512
@@ -190,6 +191,18 @@ def _async(session: vyre.Session) -> Callable[[], object]:
 def _sequence(session: vyre.Session) -> Callable[[], object]:
     array, other = session.resident(X), session.resident(X)
     sequence = session.sequence([Step(add, {"x": array}), Step(add, {"x": other}), Step(add, {"x": array})])
+    return lambda: sequence()
+
+
+def _host_step(session: vyre.Session) -> Callable[[], object]:
+    array = session.resident(X)
+    between = session.temporary(array.dtype, X.size)
+    steps: list[Item] = [
+        Step(add, {"x": array}),
+        HostStep(lambda *_: None, [array], [between]),
+        Step(add, {"x": between}),
+    ]
+    sequence = session.sequence(steps)
     return lambda: sequence()
 
 
@@ -392,6 +405,7 @@ WARM: Final[dict[str, Action]] = {
     "dispatch_many": _many,
     "dispatch_async": _async,
     "sequence": _sequence,
+    "sequence with a host step": _host_step,
     "new sequence": _new_sequence,
     "fixed point": _fixpoint,
     "queries": _queries,

@@ -119,7 +119,7 @@ class ClMemory:
 
     def upload(self, uploads: Sequence[Upload], /) -> None:
         """Copies host bytes to the device once every range is checked."""
-        targets = [self._range(u.buffer, u.offset, u.data.nbytes) for u in uploads]
+        targets = [self._range(u.buffer, u.offset, u.data.nbytes, writing=True) for u in uploads]
         _, queue = self._device.opened()
         with translated():
             for (buffer, start), upload in zip(targets, uploads, strict=True):
@@ -142,9 +142,13 @@ class ClMemory:
         assert isinstance(buffer, ClBuffer)
         return buffer
 
-    def _range(self, buffer: ResidentBuffer, offset: int, nbytes: int) -> tuple[ClBuffer, int]:
+    def _range(
+        self, buffer: ResidentBuffer, offset: int, nbytes: int, *, writing: bool = False
+    ) -> tuple[ClBuffer, int]:
         """Returns the buffer and the first byte of a range in its allocation."""
         own = self._own(buffer)
+        if writing and own.readonly:
+            raise InvalidResource(f"{own!r} is read-only", fix="upload to memory that may be written.")
         if offset < 0 or offset + nbytes > own.nbytes:
             raise InvalidResource(
                 f"bytes {offset}..{offset + nbytes} of {own!r}", fix=f"stay within its {own.nbytes} bytes."
@@ -203,6 +207,8 @@ class ClMemory:
                 own = self._own(resource)
                 if binding.buffer.is_push:
                     raise InvalidResource(f"parameter `{name}` is bound to {own!r}", fix="pass its bytes.")
+                if written and own.readonly:
+                    raise InvalidResource(f"`{name}` is written, and {own!r} is read-only", fix="bind other memory.")
                 check_alignment(name, binding.element_size, own.offset, own)
                 ranges.append((name, written, own.address, own.address + own.nbytes))
                 lengths.append(_seen(binding, own.nbytes))

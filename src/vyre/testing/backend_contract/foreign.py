@@ -64,6 +64,18 @@ def a_view_of_a_view(bench: Bench) -> None:
 
 
 @VIEWS.case()
+def nothing_is_written_by_a_read_only_view(bench: Bench) -> None:
+    """An upload to a view that is read-only is refused, and so is a launch that writes it, also by a view of it."""
+    whole = bench.holding(1, 2, 3, 4)
+    _part(whole, 0, 4)
+    part = whole.view(4, 12, readonly=True)
+    for each in (part, part.view(0, 4)):
+        refusal(InvalidResource, partial(bench.memory.upload, [Upload(each, view(words(9)))]))
+        refusal(InvalidResource, partial(bench.sequence, prefix=(bench.step(_FILL, each),)))
+    equal((bench.content(part), bench.content(whole)), ([2, 3, 4], [1, 2, 3, 4]))
+
+
+@VIEWS.case()
 def a_view_ends_with_its_allocation(bench: Bench) -> None:
     """Closing a view frees nothing; a view of a closed allocation is closed."""
     whole = bench.holding(1, 2, 3)

@@ -5,6 +5,7 @@ Behind the mark stands a part of the message.
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,7 +17,7 @@ from random_expressions import Array
 
 import vyre
 from array_compiler import ArrayError, Executable, NotSupported, ParseError, RunError, ShapeError
-from vyre.ir import f64
+from vyre.ir import Store, f64, walk_statements
 from vyre.ports import BackendCatalog
 from vyre.testing import load_catalog, registration_of
 
@@ -177,7 +178,17 @@ out b = histogram(wrapped, 4)   # <-- trap `a value has no bin` at address 5
 ---
 in k: i32[4]
 out most = greatest(k)
-out b = histogram(k - 14, 4)    # <-- trap `a value has no bin` at address 4294967288
+out b = histogram(k - 14, 4)    # <-- trap `a value has no bin` at address 4294967283
+---
+in k: i32[4]
+out b = histogram(k - 2, 40)    # <-- trap `a value has no bin` at address 4294967295
+out c = histogram(k, 40)
+---
+in k: i32[4]
+out all = histogram(k, 40)
+let some = where(k > 5, 50, k)
+out b = histogram(some, 40)     # <-- trap `a value has no bin` at address 50
+out c = histogram(k, 40)
 """
 
 
@@ -250,6 +261,7 @@ def test_traps_name_the_line(backend: str, text: str) -> None:
     with vyre.open(backend) as session, Executable(session, text) as compiled:
         with pytest.raises(RunError, match=re.escape("a value has no bin")) as caught:
             compiled.run(inputs)
+        check(caught.value, text)
         cause = caught.value.__cause__
         assert isinstance(cause, vyre.TrapError) and cause.loc == caught.value.place
 
@@ -268,3 +280,31 @@ def test_arrays_that_do_not_fit_name_their_declaration(session: vyre.Session) ->
                 compiled.run(inputs)
             assert caught.value.place.line == line
         assert compiled.run({"k": k, "x": x})["y"].shape == (2, 2)
+
+
+def test_every_statement_of_a_kernel_has_a_place_in_the_text(session: vyre.Session) -> None:
+    text = "in k: i32[4, 3]\nout a = k + 1\nlet b = k * 2\nout c = b - a\nout s = scan(b)\nout t = sum(c, 0)"
+    with Executable(session, text) as compiled:
+        for kernel in compiled.kernels:
+            places = [statement.loc for statement in walk_statements(kernel.program.body)]
+            assert all(place and place.file == "prog.arr" and place.text in text.splitlines() for place in places)
+            stored = [each for each in walk_statements(kernel.program.body) if isinstance(each, Store)]
+            lines = {each.buffer: each.loc.line for each in stored if each.loc and each.buffer != "tile"}
+            assert lines == {name: {"a": 2, "c": 4, "s": 5, "t": 6}[name] for name in kernel.writes}
+
+
+def test_no_text_gets_another_error(session: vyre.Session) -> None:
+    rng, refused = random.Random(4), 0
+    whole = [each for each in programs(TEXT + "---" + SHAPES + "---" + BINS) if "(((" not in each]
+    words = sorted({word for each in whole for word in re.findall(r"\w+|[^\w\s]|\n", each)})
+    for _ in range(600):
+        parts = re.findall(r"\w+|[^\w\s]|\n", re.sub("#.*", "", rng.choice(whole)))
+        for _ in range(rng.randint(1, 4)):
+            index = rng.randrange(len(parts))
+            parts[index : index + rng.randint(0, 2)] = rng.choices(words, k=rng.randint(0, 2))
+        try:
+            Executable(session, " ".join(parts))
+        except ArrayError as error:
+            assert error.place.line >= 1 and str(error).startswith("prog.arr:")
+            refused += 1
+    assert 300 < refused < 600

@@ -76,12 +76,12 @@ def _placed(name: str, node: Node, groups: list[Group], earliest: int) -> int:
 def _ordered(nodes: Iterable[Node]) -> list[Node]:
     """All nodes, each behind its operands."""
     seen, order = set[Node](), list[Node]()
-    waiting = [(node, False) for node in nodes]
+    waiting = [(node, False) for node in nodes][::-1]
     while waiting:
         node, is_ready = waiting.pop()
         if is_ready:
             order.append(node)
         elif node not in seen:
             seen.add(node)
-            waiting += [(node, True), *((each, False) for each in node.inputs)]
+            waiting += [(node, True), *((each, False) for each in reversed(node.inputs))]
     return order

@@ -6,10 +6,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from vyre.ports.execution import CompiledPipeline, PreparablePipeline
+    from vyre.ports.execution import CompiledPipeline, PipelineCompiler, PreparablePipeline
     from vyre.ports.persistent import PersistentEngine, PersistentSteps
+    from vyre.ports.requests import OutputStorage
 
 
 class ForwardsPreparation:
@@ -46,8 +45,42 @@ class ForwardsStepLimits:
         return self._inner.most_steps
 
 
+class ForwardsCompiler:
+    """The methods of a ``PipelineCompiler`` but ``compile``."""
+
+    def __init__(self, inner: PipelineCompiler) -> None:
+        self._inner = inner
+        self.cache_counters: Final = inner.cache_counters
+        self.forget: Final = inner.forget
+
+
+class KeptStorage:
+    """Storage of a caller that remembers the views of the outputs."""
+
+    __slots__ = ("_storage", "views")
+
+    def __init__(self, storage: OutputStorage) -> None:
+        self._storage = storage
+        self.views: tuple[memoryview, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Returns the size of the outputs in bytes."""
+        return sum(view.nbytes for view in self.views)
+
+    def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
+        """Implements ``OutputStorage.begin``."""
+        self.views = self._storage.begin(sizes)
+        return self.views
+
+    def clear(self) -> None:
+        """Implements ``OutputStorage.clear``."""
+        self.views = ()
+        self._storage.clear()
+
+
 class ForwardsEngine:
-    """The members of a ``PersistentEngine`` but ``submit``, ``submit_many``, ``wait`` and ``wait_many``."""
+    """The members of a ``PersistentEngine`` that do not speak of jobs that have ended."""
 
     def __init__(self, inner: PersistentEngine) -> None:
         self._inner = inner
@@ -58,38 +91,6 @@ class ForwardsEngine:
         self.subscribe: Final = inner.subscribe
         self.unsubscribe: Final = inner.unsubscribe
         self.rearm: Final = inner.rearm
-
-    @property
-    def capacity(self) -> int:
-        """Implements ``PersistentEngine.capacity``."""
-        return self._inner.capacity
-
-    @property
-    def most_jobs(self) -> int:
-        """Implements ``PersistentEngine.most_jobs``."""
-        return self._inner.most_jobs
-
-    @property
-    def output_nbytes(self) -> tuple[int, ...]:
-        """Implements ``PersistentEngine.output_nbytes``."""
-        return self._inner.output_nbytes
-
-    def done(self, ticket: int, /) -> bool:
-        """Implements ``PersistentEngine.done``."""
-        return self._inner.done(ticket)
-
-    def drain(self, timeout: float | None = None, /) -> bool:
-        """Implements ``PersistentEngine.drain``."""
-        return self._inner.drain(timeout)
-
-    def forget(self, ticket: int, /) -> None:
-        """Implements ``PersistentEngine.forget``."""
-        self._inner.forget(ticket)
-
-    def counters(self) -> Mapping[str, int]:
-        """Implements ``PersistentEngine.counters``."""
-        return self._inner.counters()
-
-    def close(self) -> None:
-        """Implements ``PersistentEngine.close``."""
-        self._inner.close()
+        self.capacity: Final = inner.capacity
+        self.most_jobs: Final = inner.most_jobs
+        self.output_nbytes: Final = inner.output_nbytes

@@ -6,16 +6,12 @@ Everything positional follows ascending binding number.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from vyre.domain.ir.buffers import Access, Buffer, MemoryKind, abi_order
+from vyre.domain.ir.buffers import Access, Buffer, MemoryKind
+from vyre.domain.ir.program import Program, kept_with_program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.program_report import InvalidProgram
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from vyre.domain.ir.program import Program
 
 
 class BindingRole(Enum):
@@ -89,29 +85,16 @@ def role_of(buffer: Buffer) -> BindingRole:
             return BindingRole.INPUT_OUTPUT
 
 
+@kept_with_program("binding_plan")
 def plan_bindings(program: Program) -> BindingPlan:
-    """Returns ``plan_buffers`` of the program's buffers; cached on the program."""
-    cached = program._cache.get("binding_plan")
-    if isinstance(cached, BindingPlan):
-        return cached
-    plan = _plan(program.buffers, program.abi_buffers)
-    program._cache["binding_plan"] = plan
-    return plan
-
-
-def plan_buffers(buffers: Iterable[Buffer]) -> BindingPlan:
-    """Returns the plan of a program with these buffers, given in any order.
+    """Returns the plan of the program's buffers; cached on the program.
 
     Raises ``InvalidProgram`` for a reserved element type or an alignment hint that is no power of two.
     """
-    buffers = tuple(buffers)
-    return _plan(buffers, abi_order(buffers))
-
-
-def _plan(buffers: tuple[Buffer, ...], bound: tuple[Buffer, ...]) -> BindingPlan:
     bindings: list[Binding] = []
     inputs: list[int] = []
     outputs: list[int] = []
+    bound = program.abi_buffers
     for position, buffer in enumerate(bound):
         element = buffer.element
         if not isinstance(element, ScalarType):
@@ -139,6 +122,6 @@ def _plan(buffers: tuple[Buffer, ...], bound: tuple[Buffer, ...]) -> BindingPlan
         if returned:
             outputs.append(position)
     shared: tuple[Buffer, ...] = ()
-    if len(bound) < len(buffers):
-        shared = tuple([buffer for buffer in buffers if buffer.access is Access.WORKGROUP])
+    if len(bound) < len(program.buffers):
+        shared = tuple([buffer for buffer in program.buffers if buffer.access is Access.WORKGROUP])
     return BindingPlan(tuple(bindings), tuple(inputs), tuple(outputs), shared)

@@ -21,7 +21,7 @@ from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.branches import branches
 from vyre.domain.ir.buffers import Access, Buffer
 from vyre.domain.ir.operators import BinaryOp
-from vyre.domain.ir.program import Program
+from vyre.domain.ir.program import Program, kept_with_program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import containers, declared_names, unique_nodes
 from vyre.domain.validation.grid_barriers import is_grid_barrier, splits_grid
@@ -30,8 +30,6 @@ from vyre.domain.validation.validator import check_rules
 
 WORDS_PER_LOOP: Final = 3
 """The words of the hidden buffer for one loop: whether another round runs, the rounds run, and the limit."""
-_CACHED: Final = "grid_sync_plan"
-_CONTROL_CACHED: Final = "grid_control"
 _CONTROL: Final = "grid_control"
 _HIDDEN: Final = "hidden_control"
 
@@ -56,6 +54,7 @@ Step: TypeAlias = Program | Rounds
 """One step of a plan: a launch of a program without grid barriers, or rounds of steps."""
 
 
+@kept_with_program("grid_sync_plan")
 def plan_grid_sync(program: Program) -> tuple[Step, ...]:
     """Returns the launches of ``program`` in order: one more than it has grid barriers.
 
@@ -64,10 +63,15 @@ def plan_grid_sync(program: Program) -> tuple[Step, ...]:
     Raises ``InvalidProgram`` with the report if a program with grid barriers is not valid.  The plan is cached on the
     program.
     """
-    plan = program._cache.get(_CACHED)
-    if plan is None:
-        plan = program._cache[_CACHED] = _plan(program)
-    return plan  # type: ignore[return-value]
+    if not has_grid_barriers(program):
+        return (program,)
+    check_rules(program).raise_if_invalid()
+    control = grid_control(program)
+    parts = _Splitter(program, "" if control is None else control.name).split(program.body)
+    if control is None:
+        return tuple(replace(program, body=tuple(part)) for part in parts if isinstance(part, list))
+    whole = replace(program, buffers=(*program.buffers, control))
+    return _steps(whole, parts)
 
 
 def plan_programs(steps: Sequence[Step]) -> Iterator[Program]:
@@ -91,15 +95,23 @@ def has_grid_loops(program: Program) -> bool:
     return grid_control(program) is not None
 
 
+@kept_with_program("grid_control")
 def grid_control(program: Program) -> Buffer | None:
     """Returns the hidden buffer of a plan with grid loops, bound behind all others; None without grid loops.
 
     It has ``WORDS_PER_LOOP`` u32 for each grid loop and each loop with grid barriers, which need no initial values.
     Cached on the program.
     """
-    if _CONTROL_CACHED not in program._cache:
-        program._cache[_CONTROL_CACHED] = _control(program)
-    return program._cache[_CONTROL_CACHED]  # type: ignore[return-value]
+    statements = tuple(ir.walk_statements(program.body))
+    if not any(type(stmt) is ir.GridLoop for stmt in statements):
+        return None
+    split = containers(program.body, is_grid_barrier)
+    loops = sum(type(stmt) is ir.GridLoop or (type(stmt) is ir.Loop and id(stmt) in split) for stmt in statements)
+    name = _CONTROL
+    while name in program.buffers_by_name:
+        name += "_"
+    binding = max((buffer.binding for buffer in program.abi_buffers), default=-1) + 1
+    return Buffer.make(name, binding, Access.READ_WRITE, ScalarType.U32, WORDS_PER_LOOP * loops)
 
 
 def hide_control(part: Program, control: Buffer) -> Program:
@@ -123,31 +135,6 @@ def fresh_names(program: Program, *hints: str) -> tuple[str, ...]:
             name += "_"
         names.append(name)
     return tuple(names)
-
-
-def _control(program: Program) -> Buffer | None:
-    statements = tuple(ir.walk_statements(program.body))
-    if not any(type(stmt) is ir.GridLoop for stmt in statements):
-        return None
-    split = containers(program.body, is_grid_barrier)
-    loops = sum(type(stmt) is ir.GridLoop or (type(stmt) is ir.Loop and id(stmt) in split) for stmt in statements)
-    name = _CONTROL
-    while name in program.buffers_by_name:
-        name += "_"
-    binding = max((buffer.binding for buffer in program.abi_buffers), default=-1) + 1
-    return Buffer.make(name, binding, Access.READ_WRITE, ScalarType.U32, WORDS_PER_LOOP * loops)
-
-
-def _plan(program: Program) -> tuple[Step, ...]:
-    if not has_grid_barriers(program):
-        return (program,)
-    check_rules(program).raise_if_invalid()
-    control = grid_control(program)
-    parts = _Splitter(program, "" if control is None else control.name).split(program.body)
-    if control is None:
-        return tuple(replace(program, body=tuple(part)) for part in parts if isinstance(part, list))
-    whole = replace(program, buffers=(*program.buffers, control))
-    return _steps(whole, parts)
 
 
 def _steps(whole: Program, parts: Sequence[_Part]) -> tuple[Step, ...]:

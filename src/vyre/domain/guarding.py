@@ -14,7 +14,7 @@ from vyre.domain.grid_sync import WORDS_PER_LOOP, Rounds, first_lane, fresh_name
 from vyre.domain.ir.buffers import Access, Buffer
 from vyre.domain.ir.expr import Binary, Expr, Literal, Load
 from vyre.domain.ir.operators import BinaryOp
-from vyre.domain.ir.program import Program
+from vyre.domain.ir.program import Program, kept_with_program
 from vyre.domain.ir.stmt import If
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.validation.validator import check_rules
@@ -22,21 +22,15 @@ from vyre.domain.validation.validator import check_rules
 GO: Final = 0
 ROUNDS: Final = 1
 CONTROL_WORDS: Final = WORDS_PER_LOOP
-_CACHED: Final = "guarded"
 
 
+@kept_with_program("guarded")
 def guarded(program: Program) -> Program | None:
     """Returns the program with the control buffer behind its other buffers: where word ``GO`` is 0, it does nothing.
 
     None where that is impossible: outputs that a backend zeroes before each launch would be zeroed all the same, and
     grid barriers do not stand in a condition.  Cached on the program.
     """
-    if _CACHED not in program._cache:
-        program._cache[_CACHED] = _guarded(program)
-    return program._cache[_CACHED]  # type: ignore[return-value]
-
-
-def _guarded(program: Program) -> Program | None:
     bound = [buffer for buffer in program.buffers if buffer.is_bound]
     if any(buffer.is_output for buffer in bound) or has_grid_barriers(program):
         return None

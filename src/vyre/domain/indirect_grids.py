@@ -16,16 +16,16 @@ from vyre.domain.interface import GRID_COUNTS
 from vyre.domain.ir.buffers import Access, Buffer
 from vyre.domain.ir.expr import Binary, Expr, IdKind, LaunchId, Literal, Load
 from vyre.domain.ir.operators import BinaryOp
-from vyre.domain.ir.program import Program
+from vyre.domain.ir.program import Program, kept_with_program
 from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.stmt import If, Store
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.validation.validator import check_rules
 
 AXES: Final = 3
-_CACHED: Final = "indirect_grid"
 
 
+@kept_with_program("indirect_grid")
 def with_indirect_grid(program: Program) -> Program:
     """Returns the program with two buffers of three u32 behind its others: ``grid_counts``, the workgroups that run
     along x, y and z, and ``grid_excess``.
@@ -34,13 +34,6 @@ def with_indirect_grid(program: Program) -> Program:
     ``grid_excess``, which else stays as it is.  The program sees the counts as its numbers of workgroups.  Cached on
     the program.  Raises ``InvalidInput`` for a program with barriers of the grid, and ``InvalidProgram``.
     """
-    counted = program._cache.get(_CACHED)
-    if counted is None:
-        counted = program._cache[_CACHED] = _made(program)
-    return counted  # type: ignore[return-value]
-
-
-def _made(program: Program) -> Program:
     check_rules(program).raise_if_invalid()
     if has_grid_barriers(program):
         raise InvalidInput(

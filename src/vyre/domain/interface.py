@@ -11,7 +11,7 @@ from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.geometry import LaneReach, LaunchLimits, check_geometry
 from vyre.domain.ir.expr import Atomic
 from vyre.domain.ir.node_facts import node_facts
-from vyre.domain.ir.program import Program
+from vyre.domain.ir.program import Program, kept_with_program
 from vyre.domain.ir.size_parameters import size_parameters
 from vyre.domain.launch import Interface, Launch, launch_of
 
@@ -25,16 +25,12 @@ class _Resolved(NamedTuple):
     launch: Launch
 
 
+@kept_with_program("interface")
 def interface_of(program: Program) -> Interface:
     """Returns the interface of ``program``, cached on it.  Raises the errors of ``plan_bindings``."""
-    cached = program._cache.get("interface")
-    if isinstance(cached, Interface):
-        return cached
     plan = plan_bindings(program)
     driven_by_input = bool(plan.shared) or uses_atomics(program)
-    interface = Interface(plan, program.workgroup_size, driven_by_input, partial(reach_of, program))
-    program._cache["interface"] = interface
-    return interface
+    return Interface(plan, program.workgroup_size, driven_by_input, partial(reach_of, program))
 
 
 def grid_counts(program: Program) -> int | None:

@@ -23,18 +23,18 @@ from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.accesses import accesses
 from vyre.domain.ir.buffers import element_of
 from vyre.domain.ir.operators import BinaryOp, Ordering
-from vyre.domain.ir.program import Buffer, Program
+from vyre.domain.ir.program import Buffer, Program, kept_with_program
 from vyre.domain.ir.rebuilding import rebuilt
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import containers, unique_nodes
 from vyre.domain.validation.grid_barriers import is_grid_barrier
 
-_CACHED: Final = "native_rounds"
 _UNROLLED: Final = 16
 """The elements of a private buffer that are zeroed one by one, so that they may stay in registers."""
 _GRID_BARRIER: Final = ir.Barrier(Ordering.GRID_SYNC)
 
 
+@kept_with_program("native_rounds")
 def with_native_rounds(program: Program) -> Program:
     """Returns a valid program with its grid loops as loops; without one the program itself.  Cached on it.
 
@@ -42,10 +42,7 @@ def with_native_rounds(program: Program) -> Program:
     """
     if grid_control(program) is None:
         return program
-    rounds = program._cache.get(_CACHED)
-    if not isinstance(rounds, Program):
-        rounds = program._cache[_CACHED] = _Rounds(program).program()
-    return rounds
+    return _Rounds(program).program()
 
 
 class _Rounds:

@@ -12,7 +12,7 @@ from typing import Final
 from vyre.domain.ir.expr import EXPR_TYPES, Call, Expr, Literal, Native
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.node_facts import node_facts
-from vyre.domain.ir.program import OpId, Program
+from vyre.domain.ir.program import OpId, Program, kept_with_program
 from vyre.domain.ir.stmt import STMT_TYPES, IndirectDispatch, Stmt
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType
 from vyre.domain.ir.walk import unique_expressions
@@ -49,28 +49,12 @@ def native_op(language: str) -> OpId:
     return OpId(f"vyre.native_{language}")
 
 
-_CACHED: Final = "required_ops"
-
-
+@kept_with_program("required_ops")
 def required_ops(program: Program) -> frozenset[OpId]:
     """Returns the ids of every statement and expression of ``program``; cached on it.
 
     Calls need what the bodies of their definitions need.  A program with calls must be valid.
     """
-    ids = program._cache.get(_CACHED)
-    if ids is None:
-        ids = program._cache[_CACHED] = _required(program)
-    return ids  # type: ignore[return-value]
-
-
-def op_of(node: Stmt | Expr) -> OpId | None:
-    """Returns the id of the operation of a statement or an expression; None for a call, which stands for others."""
-    if isinstance(node, Native):
-        return native_op(node.language)
-    return _LITERAL_IDS[node.dtype] if isinstance(node, Literal) else _IDS.get(type(node))
-
-
-def _required(program: Program) -> frozenset[OpId]:
     facts = node_facts(program)
     if Call in facts.types:
         from vyre.domain.dialects.expansion import expanded  # few programs have calls
@@ -81,3 +65,10 @@ def _required(program: Program) -> frozenset[OpId]:
     if Native in facts.types:
         ids.update(native_op(node.language) for node in unique_expressions(program) if isinstance(node, Native))
     return frozenset(ids)
+
+
+def op_of(node: Stmt | Expr) -> OpId | None:
+    """Returns the id of the operation of a statement or an expression; None for a call, which stands for others."""
+    if isinstance(node, Native):
+        return native_op(node.language)
+    return _LITERAL_IDS[node.dtype] if isinstance(node, Literal) else _IDS.get(type(node))

@@ -14,7 +14,7 @@ from vyre.domain.ir.bits import argument_bits
 from vyre.domain.ir.expr import Literal, SpecConst
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.numpy_scalars import python_number
-from vyre.domain.ir.program import Program
+from vyre.domain.ir.program import Program, kept_with_program
 from vyre.domain.ir.types import DataType, ReservedType, ScalarType, TypeArg
 from vyre.domain.ir.walk import unique_expressions
 from vyre.domain.printable import kind_of, shown
@@ -249,15 +249,12 @@ def resolve_spec(program: Program, values: Mapping[str, SpecInput]) -> SpecMap:
     return SpecMap(resolved)
 
 
+@kept_with_program("spec_constants")
 def spec_constants(program: Program) -> Mapping[str, Literal]:
     """Returns the program's specialization constants and their defaults, in order of first use."""
-    constants = program._cache.get("spec_constants")
-    if constants is None:
-        constants = {}
-        if SpecConst in node_facts(program).types:
-            constants = {node.name: node.default for node in unique_expressions(program) if isinstance(node, SpecConst)}
-        program._cache["spec_constants"] = constants
-    return constants  # type: ignore[return-value]
+    if SpecConst not in node_facts(program).types:
+        return {}
+    return {node.name: node.default for node in unique_expressions(program) if isinstance(node, SpecConst)}
 
 
 def spec_literals(program: Program, spec: Mapping[str, SpecInput] | None) -> dict[str, Literal]:

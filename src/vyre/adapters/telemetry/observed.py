@@ -6,19 +6,25 @@ It is made only where somebody listens, so that nobody else pays for it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from vyre.adapters.forwarding import ForwardsEngine, ForwardsPreparation, ForwardsStepLimits, is_preparable
+from vyre.adapters.forwarding import (
+    ForwardsCompiler,
+    ForwardsEngine,
+    ForwardsPreparation,
+    ForwardsStepLimits,
+    KeptStorage,
+    is_preparable,
+)
 from vyre.adapters.telemetry.guarded import CURRENT_DISPATCH, GuardedTelemetry
 from vyre.domain.errors import BackendError
 from vyre.ports.execution import (
     AsyncExecutor,
     BoundResidentStep,
-    CacheCounters,
     CompiledPipeline,
     CompileResult,
     PendingDispatch,
@@ -29,22 +35,22 @@ from vyre.ports.execution import (
     ResidentExecutor,
     ResidentMemory,
 )
+from vyre.ports.gathering import BoundGather, GatheredReads, Ranges
+from vyre.ports.persistent import (
+    EndedJobs,
+    JobMemory,
+    KeptSteps,
+    PersistentEngine,
+    PersistentExecutor,
+    PersistentSteps,
+    StepsRan,
+)
 from vyre.ports.resident_buffer import ResidentBuffer
 
 if TYPE_CHECKING:
     from vyre.domain.dispatch import DispatchConfig, DispatchTiming
     from vyre.domain.ir.program import Program
     from vyre.ports.backend import Backend
-    from vyre.ports.gathering import BoundGather, GatheredReads, Ranges
-    from vyre.ports.persistent import (
-        EndedJobs,
-        JobMemory,
-        KeptSteps,
-        PersistentEngine,
-        PersistentExecutor,
-        PersistentSteps,
-        StepsRan,
-    )
     from vyre.ports.requests import (
         DispatchRequest,
         HostBytes,
@@ -143,23 +149,11 @@ class _Watch:
             self.telemetry.count("vyre.bytes", nbytes, backend=self.backend, direction=direction)
 
 
-class _CountedStorage:
-    """Storage of a caller that remembers the sizes of the outputs."""
+class _Facet(Generic[F]):
+    """The common base of the facets of an observed backend: ``inner`` is the facet itself."""
 
-    __slots__ = ("_storage", "nbytes")
-
-    def __init__(self, storage: OutputStorage) -> None:
-        self._storage = storage
-        self.nbytes = 0
-
-    def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
-        """Implements ``OutputStorage.begin``."""
-        self.nbytes = sum(sizes)
-        return self._storage.begin(sizes)
-
-    def clear(self) -> None:
-        """Implements ``OutputStorage.clear``."""
-        self._storage.clear()
+    def __init__(self, inner: F, watch: _Watch) -> None:
+        self._inner, self._watch = inner, watch
 
 
 def _dispatch(
@@ -171,7 +165,7 @@ def _dispatch(
     run: Callable[[OutputStorage], DispatchTiming],
 ) -> DispatchTiming:
     """Runs a dispatch of host data, and counts it with its bytes."""
-    name, storage = label_of(program, config), _CountedStorage(outputs)
+    name, storage = label_of(program, config), KeptStorage(outputs)
     timing = watch.run(name, "host", lambda: run(storage))
     watch.launched(name, config.launches)
     watch.device_time(name, timing)
@@ -180,11 +174,8 @@ def _dispatch(
     return timing
 
 
-class _Executor:
+class _Executor(_Facet[ProgramExecutor]):
     """``ProgramExecutor`` whose dispatches are counted."""
-
-    def __init__(self, inner: ProgramExecutor, watch: _Watch) -> None:
-        self._inner, self._watch = inner, watch
 
     def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming:
         inner = self._inner
@@ -224,11 +215,12 @@ class _Preparable(ForwardsPreparation, _Counted):
     _inner: PreparablePipeline
 
 
-class _Compiler:
+class _Compiler(ForwardsCompiler):
     """``PipelineCompiler`` whose pipelines are counted."""
 
     def __init__(self, inner: PipelineCompiler, watch: _Watch) -> None:
-        self._inner, self._watch = inner, watch
+        super().__init__(inner)
+        self._watch = watch
 
     def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
         watch = self._watch
@@ -239,20 +231,9 @@ class _Compiler:
         kind = _Preparable if is_preparable(type(compiled.pipeline)) else _Counted
         return compiled._replace(pipeline=kind(compiled.pipeline, program, config, watch))
 
-    def cache_counters(self) -> CacheCounters:
-        """Implements ``PipelineCompiler.cache_counters``."""
-        return self._inner.cache_counters()
 
-    def forget(self, programs: Collection[bytes] | None, /) -> int:
-        """Implements ``PipelineCompiler.forget``."""
-        return self._inner.forget(programs)
-
-
-class _Memory:
+class _Memory(_Facet[ResidentMemory]):
     """``ResidentMemory`` whose copies are counted."""
-
-    def __init__(self, inner: ResidentMemory, watch: _Watch) -> None:
-        self._inner, self._watch = inner, watch
 
     def allocate(self, nbytes: int, /, *, label: str | None = None) -> ResidentBuffer:
         return self._inner.allocate(nbytes, label=label)
@@ -273,11 +254,8 @@ class _Memory:
             raise
 
 
-class _Gathering:
+class _Gathering(_Facet[GatheredReads]):
     """``GatheredReads`` whose copies are counted."""
-
-    def __init__(self, inner: GatheredReads, watch: _Watch) -> None:
-        self._inner, self._watch = inner, watch
 
     def bind(self, buffers: Sequence[ResidentBuffer], ranges: Ranges, /) -> BoundGather:
         bound, nbytes = self._inner.bind(buffers, ranges), int(ranges.nbytes.sum())
@@ -298,11 +276,8 @@ def _steps_name(steps: Sequence[ResidentStep]) -> str:
     return label_of(steps[0].program, steps[0].config) if len(steps) == 1 else "(sequence)"
 
 
-class _ResidentExecutor:
+class _ResidentExecutor(_Facet[ResidentExecutor]):
     """``ResidentExecutor`` whose runs are counted."""
-
-    def __init__(self, inner: ResidentExecutor, watch: _Watch) -> None:
-        self._inner, self._watch = inner, watch
 
     def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
         every = *sequence.prefix, *sequence.repeated
@@ -334,11 +309,8 @@ class _Bound:
         self._inner.close()
 
 
-class _Binder:
+class _Binder(_Facet[ResidentBinder]):
     """``ResidentBinder`` whose launches are counted."""
-
-    def __init__(self, inner: ResidentBinder, watch: _Watch) -> None:
-        self._inner, self._watch = inner, watch
 
     def bind(self, step: ResidentStep, /) -> BoundResidentStep:
         bound = _Bound(self._inner.bind(step), label_of(step.program, step.config), self._watch)
@@ -349,28 +321,19 @@ class _Binder:
 class _Pending:
     """``PendingDispatch`` that is counted when it is collected first."""
 
-    __slots__ = ("_inner", "_is_told", "_request", "_watch")
+    __slots__ = ("_inner", "_is_told", "_request", "_watch", "add_done_callback", "cancel", "done")
 
     def __init__(self, inner: PendingDispatch, request: DispatchRequest, watch: _Watch) -> None:
         self._inner, self._request, self._watch = inner, request, watch
         self._is_told = False
-
-    def done(self) -> bool:
-        """Implements ``PendingDispatch.done``."""
-        return self._inner.done()
-
-    def add_done_callback(self, callback: Callable[[], object], /) -> None:
-        """Implements ``PendingDispatch.add_done_callback``."""
-        self._inner.add_done_callback(callback)
-
-    def cancel(self) -> bool:
-        """Implements ``PendingDispatch.cancel``."""
-        return self._inner.cancel()
+        self.done: Final = inner.done
+        self.add_done_callback: Final = inner.add_done_callback
+        self.cancel: Final = inner.cancel
 
     def wait(self, outputs: OutputStorage, /, *, timeout: float | None = None) -> DispatchTiming:
         if self._is_told:
             return self._inner.wait(outputs, timeout=timeout)
-        request, watch, storage = self._request, self._watch, _CountedStorage(outputs)
+        request, watch, storage = self._request, self._watch, KeptStorage(outputs)
         name = label_of(request.program, request.config)
         try:
             timing = self._inner.wait(storage, timeout=timeout)
@@ -384,11 +347,8 @@ class _Pending:
         return timing
 
 
-class _AsyncExecutor:
+class _AsyncExecutor(_Facet[AsyncExecutor]):
     """``AsyncExecutor`` whose dispatches are counted."""
-
-    def __init__(self, inner: AsyncExecutor, watch: _Watch) -> None:
-        self._inner, self._watch = inner, watch
 
     def submit(self, request: DispatchRequest, /) -> PendingDispatch:
         return _Pending(self._inner.submit(request), request, self._watch)
@@ -409,11 +369,8 @@ class _KeptSteps:
         return ran
 
 
-class _PersistentSteps(ForwardsStepLimits):
+class _PersistentSteps(ForwardsStepLimits, _Facet[PersistentSteps]):
     """``PersistentSteps`` whose runs are counted."""
-
-    def __init__(self, inner: PersistentSteps, watch: _Watch) -> None:
-        self._inner, self._watch = inner, watch
 
     def keep(self, parts: Sequence[Sequence[Sequence[ResidentStep]]], /) -> KeptSteps:
         flat = [[step for wave in part for step in wave] for part in parts]
@@ -547,11 +504,8 @@ def _oldest(tickets: Mapping[int, object]) -> int | None:
         return None
 
 
-class _Persistent:
+class _Persistent(_Facet[PersistentExecutor]):
     """``PersistentExecutor`` whose jobs are counted."""
-
-    def __init__(self, inner: PersistentExecutor, watch: _Watch) -> None:
-        self._inner, self._watch = inner, watch
 
     def open(
         self, program: Program, config: DispatchConfig, input_nbytes: tuple[int, ...], capacity: int, /

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.forks import process_lock
 from vyre.adapters.forwarding import ForwardsEngine
@@ -64,6 +64,9 @@ class ShadowedEngine(ForwardsEngine):
         usual: Backend,
     ) -> None:
         super().__init__(inner)
+        self.done: Final = inner.done
+        self.drain: Final = inner.drain
+        self.counters: Final = inner.counters
         self._program, self._config, self._samples = program, config, samples
         self._input_nbytes = input_nbytes
         self._service, self._usual = samples.service, usual

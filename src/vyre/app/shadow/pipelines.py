@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from vyre.adapters.forwarding import ForwardsPreparation, is_preparable
+from vyre.adapters.forwarding import ForwardsCompiler, ForwardsPreparation, KeptStorage, is_preparable
 from vyre.app.gated import Gate, GatedPipeline
 from vyre.app.shadow.checker import Incomparable, check_comparable
 from vyre.app.shadow.comparing import Outcome, mismatch
@@ -20,7 +20,6 @@ from vyre.domain.unique import Unique
 from vyre.ports.backend import Backend
 from vyre.ports.execution import (
     AsyncExecutor,
-    CacheCounters,
     CompiledPipeline,
     CompileResult,
     PendingDispatch,
@@ -29,26 +28,6 @@ from vyre.ports.execution import (
     ProgramExecutor,
 )
 from vyre.ports.requests import DispatchRequest, HostBytes, OutputStorage
-
-
-class KeptStorage:
-    """Storage of a caller that remembers the views of the outputs."""
-
-    __slots__ = ("_storage", "views")
-
-    def __init__(self, storage: OutputStorage) -> None:
-        self._storage = storage
-        self.views: tuple[memoryview, ...] = ()
-
-    def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
-        """Implements ``OutputStorage.begin``."""
-        self.views = self._storage.begin(sizes)
-        return self.views
-
-    def clear(self) -> None:
-        """Implements ``OutputStorage.clear``."""
-        self.views = ()
-        self._storage.clear()
 
 
 class HostSamples:
@@ -138,11 +117,11 @@ def run_on(
     return arena.to_bytes()
 
 
-class ShadowedCompiler:
+class ShadowedCompiler(ForwardsCompiler):
     """``PipelineCompiler`` whose pipelines are sampled, and run unoptimized code once they are in quarantine."""
 
     def __init__(self, inner: PipelineCompiler, service: ShadowService) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self.service: Final = service
         self.samples: Final = HostSamples(service, self._agrees)
 
@@ -167,14 +146,6 @@ class ShadowedCompiler:
         """Returns code for a program in quarantine, which is the usual one if there is no other."""
         fallback = partial(self._inner.compile, *self.service.fallback_of(program, config))
         return self.service.attempt(program, fallback) or self._inner.compile(program, config)
-
-    def cache_counters(self) -> CacheCounters:
-        """Implements ``PipelineCompiler.cache_counters``."""
-        return self._inner.cache_counters()
-
-    def forget(self, programs: Collection[bytes] | None, /) -> int:
-        """Implements ``PipelineCompiler.forget``."""
-        return self._inner.forget(programs)
 
     def _agrees(self, program: Program, config: DispatchConfig, right: Outcome) -> bool:
         dispatch = self._fallback(program, config).dispatch

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Final
+from typing import Annotated
 
 from vyre.domain.ir.accesses import Touch, accesses
 from vyre.domain.ir.buffers import element_of
 from vyre.domain.ir.expr import Atomic, Var
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.operators import AtomicOp
-from vyre.domain.ir.program import Program
+from vyre.domain.ir.program import Program, kept_with_program
 from vyre.domain.ir.stmt import Assign, Body, IndirectDispatch, Let, Loop, Stmt, bodies, literal_rounds, operands
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_nodes
@@ -34,20 +34,14 @@ class AtomicUse:
     rounds: Annotated[int, IntRange(1, U64_MAX)] = 1
 
 
-_CACHED: Final = "atomic_uses"
-
-
+@kept_with_program("atomic_uses")
 def atomic_uses(program: Program) -> tuple[AtomicUse, ...]:
     """Returns the uses of a valid program, sorted by buffer; cached on it.  Linear in its nodes.
 
     Buffers in workgroup and private memory are left out.  A result counts as used if a local of the name to which it is
     bound is read anywhere.
     """
-    cached = program._cache.get(_CACHED)
-    if cached is None:
-        cached = tuple(_uses(program)) if Atomic in node_facts(program).types else ()
-        program._cache[_CACHED] = cached
-    return cached  # type: ignore[return-value]
+    return tuple(_uses(program)) if Atomic in node_facts(program).types else ()
 
 
 def _uses(program: Program) -> Iterator[AtomicUse]:

@@ -13,19 +13,16 @@ from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from vyre.domain.ir.accesses import Touch, accesses
-from vyre.domain.ir.program import Program
+from vyre.domain.ir.program import Program, kept_with_program
 from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, AsyncWait, Body, Stmt, bodies
 
 AsyncCopy: TypeAlias = AsyncLoad | AsyncStore
-_CACHED: Final = "copy_spans"
 
 
+@kept_with_program("copy_spans")
 def copy_spans(program: Program) -> CopySpans:
     """Returns the copies of a valid program; cached on it."""
-    spans = program._cache.get(_CACHED)
-    if not isinstance(spans, CopySpans):
-        spans = program._cache[_CACHED] = CopySpans(program.body)
-    return spans
+    return CopySpans(program.body)
 
 
 class _Start:

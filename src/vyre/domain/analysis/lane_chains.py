@@ -17,14 +17,13 @@ from vyre.domain.analysis.uniformity import Uniformity, uniformity
 from vyre.domain.ir.expr import Atomic, Cast, Expr, LaunchId, Literal, Load, SubgroupLane, Unary, Var
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.operators import TRANSCENDENTALS
-from vyre.domain.ir.program import Program
+from vyre.domain.ir.program import Program, kept_with_program
 from vyre.domain.ir.stmt import Assign, AsyncLoad, AsyncStore, Body, Let, Loop, Stmt, Store, bodies, operands
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_nodes
 from vyre.domain.record import U32, record
 
 _WORD_BITS: Final = 32
-_CACHED: Final = "lane_chains"
 
 
 @record
@@ -55,17 +54,14 @@ class LaneChains:
 _UNCHAINED: Final = LaneChains()
 
 
+@kept_with_program("lane_chains")
 def lane_chains(program: Program) -> LaneChains:
     """Returns the chains of a valid program; cached on it.  Linear in its nodes, times the depth of its loops."""
-    chains = program._cache.get(_CACHED)
-    if not isinstance(chains, LaneChains):
-        facts = node_facts(program)
-        if Loop in facts.types:
-            chains = _chains(program)
-        else:  # without a loop, nothing is carried
-            chains = _UNCHAINED if TRANSCENDENTALS.isdisjoint(facts.unary) else LaneChains(functions=True)
-        program._cache[_CACHED] = chains
-    return chains
+    facts = node_facts(program)
+    if Loop in facts.types:
+        return _chains(program)
+    # Without a loop, nothing is carried.
+    return _UNCHAINED if TRANSCENDENTALS.isdisjoint(facts.unary) else LaneChains(functions=True)
 
 
 class _Loop:

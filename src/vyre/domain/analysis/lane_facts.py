@@ -11,7 +11,7 @@ from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import BinaryOp
-from vyre.domain.ir.program import Program
+from vyre.domain.ir.program import Program, kept_with_program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_expressions, unique_nodes
 from vyre.domain.record import U32_MAX, IntRange, record
@@ -72,17 +72,15 @@ _LESS: Final = {BinaryOp.LT: False, BinaryOp.GT: True}
 _NOT_LESS: Final = {BinaryOp.GE: False, BinaryOp.LE: True}
 
 
+@kept_with_program("lane_facts")
 def lane_facts(program: Program) -> LaneFacts:
     """Returns the facts of a valid program; cached on it.  Linear in its distinct nodes."""
-    cached = program._cache.get("lane_facts")
-    if isinstance(cached, LaneFacts):
-        return cached
     expressions = list(unique_expressions(program))
     statements = list(ir.walk_statements(program.body))
     kinds = {e.kind for e in expressions if isinstance(e, ir.LaunchId)}
     scan = _Scan(program, statements, expressions)
     scan.body(program.body)
-    facts = LaneFacts(
+    return LaneFacts(
         group_ids=bool(kinds & {ir.IdKind.LOCAL, ir.IdKind.GROUP}),
         group_count=ir.IdKind.NUM_GROUPS in kinds,
         workgroup_memory=any(buffer.is_workgroup for buffer in program.buffers),
@@ -97,8 +95,6 @@ def lane_facts(program: Program) -> LaneFacts:
         bounds=tuple(sorted(scan.bounds, key=lambda bound: (bound.buffer, bound.stride, bound.lanes))),
         unbounded=scan.unbounded,
     )
-    program._cache["lane_facts"] = facts
-    return facts
 
 
 def _any(statements: Iterable[ir.Stmt], *types: type) -> bool:

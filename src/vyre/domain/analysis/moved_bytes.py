@@ -7,14 +7,11 @@ program touches the array at all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from vyre.domain.binding import plan_bindings
 from vyre.domain.ir.accesses import Touch, accesses
-from vyre.domain.ir.program import Program
+from vyre.domain.ir.program import Program, kept_with_program
 from vyre.domain.ir.stmt import walk_statements
-
-_CACHED: Final = "touches"
 
 
 def moved_nbytes(program: Program, nbytes: Sequence[int]) -> int:
@@ -32,13 +29,11 @@ def moved_nbytes(program: Program, nbytes: Sequence[int]) -> int:
     return moved
 
 
+@kept_with_program("touches")
 def _touches(program: Program) -> dict[str, frozenset[Touch]]:
     """Returns how each buffer is touched by name; cached on the program.  Linear in its nodes."""
-    cached = program._cache.get(_CACHED)
-    if cached is None:
-        touches_of: dict[str, set[Touch]] = {}
-        for stmt in walk_statements(program.body):
-            for use in accesses(stmt):
-                touches_of.setdefault(use.buffer, set()).add(use.touch)
-        cached = program._cache[_CACHED] = {name: frozenset(touches) for name, touches in touches_of.items()}
-    return cached  # type: ignore[return-value]
+    touches_of: dict[str, set[Touch]] = {}
+    for stmt in walk_statements(program.body):
+        for use in accesses(stmt):
+            touches_of.setdefault(use.buffer, set()).add(use.touch)
+    return {name: frozenset(touches) for name, touches in touches_of.items()}

@@ -25,7 +25,7 @@ from vyre.domain.ir.branches import branches
 from vyre.domain.ir.forms import FORMS
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BinaryOp, Ordering
-from vyre.domain.ir.program import Access, Program
+from vyre.domain.ir.program import Access, Program, kept_with_program
 
 
 class Uniformity(IntEnum):
@@ -72,12 +72,13 @@ class UniformityFacts:
         return self._rounds[id(stmt)]
 
 
+_CACHED: Final = "uniformity"
+
+
+@kept_with_program(_CACHED)
 def uniformity(program: Program) -> UniformityFacts:
     """Returns facts about every ``If``, ``Switch``, ``Loop`` and ``GridLoop`` of a program within the depth limits."""
-    facts = program._cache.get(_CACHED)
-    if not isinstance(facts, UniformityFacts):
-        facts = program._cache[_CACHED] = _Analysis(program).facts()
-    return facts
+    return _Analysis(program).facts()
 
 
 def unmet_needs(program: Program) -> Iterator[UnmetNeed]:
@@ -94,7 +95,6 @@ def unmet_needs(program: Program) -> Iterator[UnmetNeed]:
             yield UnmetNeed(need, after_end=True)
 
 
-_CACHED: Final = "uniformity"
 _FIXED: Final = ir.EXCHANGING | {ir.SubgroupLane, ir.Atomic}
 """Expressions whose level does not depend on the values of their operands."""
 _SUBGROUP_LANES: Final = 32

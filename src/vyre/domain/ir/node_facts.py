@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from vyre.domain.ir.expr import LEAVES, Expr, Literal, Unary, children
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import UnaryOp
-from vyre.domain.ir.program import Program
+from vyre.domain.ir.program import Program, kept_with_program
 from vyre.domain.ir.stmt import Stmt, operands
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import program_statements
@@ -30,18 +30,12 @@ class NodeFacts(NamedTuple):
     nodes: int
 
 
+@kept_with_program(_CACHED)
 def node_facts(program: Program) -> NodeFacts:
     """Returns the facts of a program; cached on it.  Linear in its nodes.
 
     Raises ``InvalidProgram`` for what is no statement or expression.
     """
-    facts = program._cache.get(_CACHED)
-    if type(facts) is not NodeFacts:
-        facts = program._cache[_CACHED] = _facts(program)
-    return facts
-
-
-def _facts(program: Program) -> NodeFacts:
     seen: dict[int, Expr] = {}
     stack: list[Expr] = []
     statements = list(program_statements(program))

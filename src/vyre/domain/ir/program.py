@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidInput, UnknownBuffer
@@ -44,8 +45,11 @@ __all__ = [
     "Program",
     "ProgramLike",
     "ProgramSource",
+    "kept_with_program",
     "program_of",
 ]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @frozen(eq=False, repr=False)
@@ -181,6 +185,24 @@ class ProgramSource:
     @abstractmethod
     def program(self) -> Program:
         """Returns the program.  Raises ``VyreError`` where there is none."""
+
+
+def kept_with_program(key: str) -> Callable[[F], F]:
+    """Returns a decorator for functions of a program alone, which compute once: the program keeps the result under
+    ``key``.
+    """
+
+    def decorated(compute: F) -> F:
+        @wraps(compute)
+        def kept(program: Program) -> Any:
+            known = program._cache
+            if key not in known:
+                known[key] = compute(program)
+            return known[key]
+
+        return cast("F", kept)
+
+    return decorated
 
 
 ProgramLike: TypeAlias = Program | ProgramSource

@@ -15,7 +15,7 @@ from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.bits import value_bits
 from vyre.domain.ir.buffers import element_of
 from vyre.domain.ir.operators import BINARY, COMMUTING, UNARY, BinaryOp, Element, Result, UnaryOp
-from vyre.domain.ir.program import Access, Program
+from vyre.domain.ir.program import Access, Program, kept_with_program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import operands_first
 from vyre.domain.numerics.ranges import LIMITS, Range, binary_range, equal, less, unary_range
@@ -24,7 +24,6 @@ _U32: Final = ScalarType.U32
 _BOOL: Final = ScalarType.BOOL
 _GRID_LIMIT: Final = 1 << 32
 _UNWRITTEN: Final = frozenset({Access.READ_ONLY, Access.UNIFORM})
-_CACHED: Final = "value_table"
 
 
 class Value:
@@ -346,12 +345,10 @@ def _is_left(op: BinaryOp, left: Value, right: Value) -> bool:
     return False
 
 
+@kept_with_program("value_table")
 def value_table(program: Program) -> ValueTable:
     """Returns the values of a valid program whose locals have names of their own; cached on it.  O(nodes)."""
-    table = program._cache.get(_CACHED)
-    if not isinstance(table, ValueTable):
-        table = program._cache[_CACHED] = ValueTable(program)
-    return table
+    return ValueTable(program)
 
 
 _COMPARISONS: Final[dict[BinaryOp, Callable[[ValueTable, Value, Value], Value]]] = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Any
 
 from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts
@@ -18,9 +18,7 @@ from vyre.adapters.host.stored_code import NO_PROGRAM, KeyMaker
 from vyre.adapters.source_digest import emitter_digest
 from vyre.domain.artifact_key import ArtifactKey, ArtifactKind, Facts, facts
 from vyre.domain.ir.location_table import table_of
-from vyre.domain.ir.program import Program
-
-_INTERFACE: Final = "interface names"
+from vyre.domain.ir.program import Program, kept_with_program
 
 
 def ptx_keys(options: EmitOptions) -> KeyMaker:
@@ -45,15 +43,12 @@ def cubin_keys(options: EmitOptions, device: CudaDeviceFacts, tool: str) -> KeyM
     )
 
 
+@kept_with_program("interface names")
 def interface_names(program: Program) -> tuple[str, ...]:
     """Returns number and name of every binding: the layout of a kernel contains both, the digest of a program
     neither.
     """
-    names: Any = program._cache.get(_INTERFACE)
-    if names is None:
-        names = tuple(f"{buffer.binding} {buffer.name}" for buffer in program.abi_buffers)
-        program._cache[_INTERFACE] = names
-    return names  # type: ignore[no-any-return]
+    return tuple(f"{buffer.binding} {buffer.name}" for buffer in program.abi_buffers)
 
 
 def _names(options: EmitOptions) -> Callable[[Program], tuple[str, ...]]:

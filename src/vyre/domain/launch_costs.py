@@ -13,7 +13,7 @@ from math import isqrt
 from typing import Any, Final
 
 from vyre.domain.cost_limits import LEAST_SAMPLES, MAX_AGE_S
-from vyre.domain.errors import ForeignCosts, InvalidField, MalformedJson, StaleCosts
+from vyre.domain.errors import ForeignCosts, InvalidField, StaleCosts
 from vyre.domain.lazy_names import FunctionAbove
 from vyre.domain.record import U32, U64, Nanoseconds, record
 from vyre.domain.sealed_json import SealedForm
@@ -259,12 +259,10 @@ def _known(content: dict[str, Any]) -> Measured:
     return Measured(**content | {"provenance": Provenance(content["provenance"])})
 
 
-def _malformed(why: str) -> MalformedJson:
-    return MalformedJson(f"not launch costs: {why}", fix="measure them again, or plan with assumed ones.")
-
-
 _NUMBERS: Final = tuple(f.name for f in fields(Measured) if f.name != "provenance")
-_FORM: Final = SealedForm(b"vyre.launch-costs.v1", _malformed, VERSION)
+_FORM: Final = SealedForm.of(
+    b"vyre.launch-costs.v1", "not launch costs", "measure them again, or plan with assumed ones.", VERSION
+)
 
 
 # ---- assumed costs

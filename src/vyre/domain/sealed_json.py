@@ -27,6 +27,11 @@ class SealedForm:
     malformed: Callable[[str], MalformedJson]
     version: int | None = None
 
+    @classmethod
+    def of(cls, domain: bytes, problem: str, fix: str, version: int | None = None) -> SealedForm:
+        """Returns a form whose errors say ``problem`` with the reason, and ``fix``."""
+        return cls(domain, lambda why: MalformedJson(f"{problem}: {why}", fix=fix), version)
+
     def seal(self, content: dict[str, Any]) -> str:
         """Returns canonical JSON of ``content`` with its digest, without a line end."""
         return canonical(content | {"blake3": self._digest(content)})

@@ -13,13 +13,12 @@ from enum import Enum
 from operator import attrgetter
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
-from vyre.domain.errors import InvalidField, MalformedJson
+from vyre.domain.errors import InvalidField
 from vyre.domain.record import U32, U64, U64_MAX, IntRange, record
 from vyre.domain.sealed_json import SealedForm
 
 VERSION: Final = 1
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
-_FIX: Final = "tune again, or copy the file again from where it is whole."
 
 
 class KeptRecords(NamedTuple):
@@ -212,8 +211,6 @@ def key_of(content: dict[str, Any]) -> TuningKey:
     return TuningKey(**content | {"declared": tuple(content["declared"])})
 
 
-def _malformed(why: str) -> MalformedJson:
-    return MalformedJson(f"not of the tuner: {why}", fix=_FIX)
-
-
-_FORM: Final = SealedForm(b"vyre.tuning.v1", _malformed, VERSION)
+_FORM: Final = SealedForm.of(
+    b"vyre.tuning.v1", "not of the tuner", "tune again, or copy the file again from where it is whole.", VERSION
+)

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any, Final
 
-from vyre.domain.errors import MalformedJson
 from vyre.domain.frozen import frozen
 from vyre.domain.record import record
 from vyre.domain.sealed_json import SealedForm
@@ -79,8 +78,6 @@ def _pin_of(row: dict[str, Any]) -> Pin:
     return Pin(key_of(row["key"]), Candidate(row["size"], row["profile"]), TimeKind(row["kind"]))
 
 
-def _malformed(why: str) -> MalformedJson:
-    return MalformedJson(f"no file of pins: {why}", fix="write it again with `vyre tune --export`, or copy it again.")
-
-
-_FORM: Final = SealedForm(b"vyre.tuning.pins.v1", _malformed, VERSION)
+_FORM: Final = SealedForm.of(
+    b"vyre.tuning.pins.v1", "no file of pins", "write it again with `vyre tune --export`, or copy it again.", VERSION
+)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import field, fields
 from typing import Any, Final, NamedTuple
 
-from vyre.domain.errors import MalformedJson
 from vyre.domain.frozen import frozen
 from vyre.domain.launch_costs import CostSource
 from vyre.domain.record import U64_MAX
@@ -64,8 +63,6 @@ def _time(*numbers: Any) -> WaveTime:
     return WaveTime(*numbers)
 
 
-def _malformed(why: str) -> MalformedJson:
-    return MalformedJson(f"not times of waves: {why}", fix="remove the file, and they are measured again.")
-
-
-_FORM: Final = SealedForm(b"vyre.wave-times.v1", _malformed, VERSION)
+_FORM: Final = SealedForm.of(
+    b"vyre.wave-times.v1", "not times of waves", "remove the file, and they are measured again.", VERSION
+)

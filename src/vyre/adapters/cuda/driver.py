@@ -268,22 +268,17 @@ class RealDriver(Unique, DriverCalls, CudaDriver):
         self._call("cuMemFreeHost", block.address, address=block.address)
 
     def copy_to_device(self, target: DeviceAddress, source: HostAddress, nbytes: int, stream: Stream) -> None:
-        own = self._own_stream(stream, "cuMemcpyHtoDAsync")
-        self._call(
-            "cuMemcpyHtoDAsync", target, source, nbytes, own, target=target, source=source, nbytes=nbytes, stream=stream
-        )
+        self._copy_on_stream("cuMemcpyHtoDAsync", target, source, nbytes, stream)
 
     def copy_to_host(self, target: HostAddress, source: DeviceAddress, nbytes: int, stream: Stream) -> None:
-        own = self._own_stream(stream, "cuMemcpyDtoHAsync")
-        self._call(
-            "cuMemcpyDtoHAsync", target, source, nbytes, own, target=target, source=source, nbytes=nbytes, stream=stream
-        )
+        self._copy_on_stream("cuMemcpyDtoHAsync", target, source, nbytes, stream)
 
     def copy_on_device(self, target: DeviceAddress, source: DeviceAddress, nbytes: int, stream: Stream) -> None:
-        own = self._own_stream(stream, "cuMemcpyDtoDAsync")
-        self._call(
-            "cuMemcpyDtoDAsync", target, source, nbytes, own, target=target, source=source, nbytes=nbytes, stream=stream
-        )
+        self._copy_on_stream("cuMemcpyDtoDAsync", target, source, nbytes, stream)
+
+    def _copy_on_stream(self, call: str, target: int, source: int, nbytes: int, stream: Stream) -> None:
+        own = self._own_stream(stream, call)
+        self._call(call, target, source, nbytes, own, target=target, source=source, nbytes=nbytes, stream=stream)
 
     def memset8(self, target: DeviceAddress, value: int, nbytes: int, stream: Stream) -> None:
         own = self._own_stream(stream, "cuMemsetD8Async")

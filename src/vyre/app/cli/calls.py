@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vyre.app.cli import arguments
 from vyre.app.cli.loading import InvalidSource, load_valid
 from vyre.app.cli.targets import Target, python_target
+from vyre.app.shorthand import Keywords
 from vyre.domain.errors import InvalidConfig, InvalidInput
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.text_format import name_text
@@ -33,6 +34,11 @@ class Call(NamedTuple):
     output_counts: dict[str, int] | None = None
     lanes: Callable[[], tuple[int, ...] | None] = lambda: None
     shapes: Mapping[str, tuple[int, ...]] = {}
+
+    def launch(self, grid: tuple[int, ...] | None, extent: tuple[int, ...] | None, spec: Sequence[str]) -> Keywords:
+        """Returns how it is launched: on these workgroups or lanes; where both are None, on the lanes that follow."""
+        lanes = self.lanes() if grid is None and extent is None else extent
+        return Keywords(grid=grid, extent=lanes, spec=arguments.constants(spec), output_counts=self.output_counts)
 
 
 def call_of(named: Path, texts: list[str], sizes: list[str]) -> Call:

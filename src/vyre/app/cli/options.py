@@ -16,6 +16,14 @@ Checks = Annotated[
     str | None, typer.Option("--check", help="races: look for data races; auto then takes the reference.")
 ]
 
+# What a program is run on.
+Inputs = Annotated[
+    list[str], typer.Option("--in", help="name=@file (.npy or raw bytes) or name=literal, e.g. x=1,2,3.")
+]
+Groups = Annotated[str | None, typer.Option("--grid", help="Workgroups per axis, e.g. 64 or 64,4.")]
+Lanes = Annotated[str | None, typer.Option("--extent", help="Lanes per axis, e.g. 1000 or 640,480.")]
+Sizes = Annotated[list[str], typer.Option("--size", help="name=elements of an output without a size.")]
+
 Gates = Annotated[
     list[str], typer.Option("--gate", help="A rule that the program must pass, e.g. no-traps or gates.py:name.")
 ]

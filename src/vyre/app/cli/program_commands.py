@@ -29,8 +29,12 @@ from vyre.app.cli.options import (
     Form,
     Gates,
     GridSync,
+    Groups,
+    Inputs,
+    Lanes,
     Locations,
     ProgramPath,
+    Sizes,
     Spec,
     Target,
     Timeout,
@@ -38,7 +42,6 @@ from vyre.app.cli.options import (
 from vyre.app.journal import DecisionJournal
 from vyre.app.opening import open as open_session
 from vyre.app.race_checks import WHY as RACE_CHECKS_WHY
-from vyre.app.shorthand import Keywords
 from vyre.app.source_lines import with_source_lines
 from vyre.app.verdicts import keep_verdict
 from vyre.domain.dispatch import DispatchConfig
@@ -53,14 +56,12 @@ from vyre.domain.validation.validator import validate as validate_program
 
 def run(
     program: Annotated[Path, typer.Argument(help=f"{PROGRAM_HELP[:-1]}; or a .vyrz bundle.")],
-    input_: Annotated[
-        list[str], typer.Option("--in", help="name=@file (.npy or raw bytes) or name=literal, e.g. x=1,2,3.")
-    ] = [],  # noqa: B006  # typer copies defaults
+    input_: Inputs = [],  # noqa: B006  # typer copies defaults
     out: Annotated[list[str], typer.Option("--out", help="name=file; .npy, anything else gets raw bytes.")] = [],  # noqa: B006
-    grid: Annotated[str | None, typer.Option("--grid", help="Workgroups per axis, e.g. 64 or 64,4.")] = None,
-    extent: Annotated[str | None, typer.Option("--extent", help="Lanes per axis, e.g. 1000 or 640,480.")] = None,
+    grid: Groups = None,
+    extent: Lanes = None,
     spec: Spec = [],  # noqa: B006
-    size: Annotated[list[str], typer.Option("--size", help="name=elements of an output without a size.")] = [],  # noqa: B006
+    size: Sizes = [],  # noqa: B006
     expect: Annotated[
         str | None, typer.Option("--expect", help="Digest of the program, or of a bundle's file; refuse any other.")
     ] = None,
@@ -90,13 +91,8 @@ def run(
     admit(call.program, gates_of(gate))
     targets = arguments.outputs(out, call.program)
     arguments.expect_inputs(call.inputs, call.program)
-    launch = Keywords(
-        grid=groups,
-        extent=call.lanes() if groups is None and lanes is None else lanes,
-        spec=arguments.constants(spec),
-        output_counts=call.output_counts,
-        race_check=races,
-    )
+    launch = call.launch(groups, lanes, spec)
+    launch["race_check"] = races
     journal = None if evidence is None else DecisionJournal()
     with (
         open_session(backend, journal=journal) as session,

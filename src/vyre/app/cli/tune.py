@@ -12,7 +12,7 @@ from vyre.adapters.terminal import put
 from vyre.app.cli import arguments, report
 from vyre.app.cli.calls import call_of
 from vyre.app.cli.exit_codes import Exit
-from vyre.app.cli.options import AsJson, BackendName, ProgramPath, Spec
+from vyre.app.cli.options import AsJson, BackendName, Groups, Inputs, Lanes, ProgramPath, Sizes, Spec
 from vyre.app.opening import open as open_session
 from vyre.app.tuning.report import TuningReport, TuningSource
 from vyre.app.tuning.tuner import TuningSettings
@@ -23,13 +23,11 @@ from vyre.domain.printable import one_line
 
 def tune(
     program: ProgramPath,
-    input_: Annotated[
-        list[str], typer.Option("--in", help="name=@file (.npy or raw bytes) or name=literal, as for `vyre run`.")
-    ] = [],  # noqa: B006  # typer copies defaults
-    grid: Annotated[str | None, typer.Option("--grid", help="Workgroups per axis, e.g. 64 or 64,4.")] = None,
-    extent: Annotated[str | None, typer.Option("--extent", help="Lanes per axis, e.g. 1000 or 640,480.")] = None,
+    input_: Inputs = [],  # noqa: B006  # typer copies defaults
+    grid: Groups = None,
+    extent: Lanes = None,
     spec: Spec = [],  # noqa: B006
-    size: Annotated[list[str], typer.Option("--size", help="name=elements of an output without a size.")] = [],  # noqa: B006
+    size: Sizes = [],  # noqa: B006
     budget: Annotated[
         float | None, typer.Option("--budget", help="Seconds of measuring after which no candidate wins.")
     ] = None,
@@ -54,15 +52,7 @@ def tune(
     with open_session(backend, cache=store, pins=pin) as session:
         with report.progress(f"tuning {program.name} on {session.backend}"):
             keep_verdict(call.program, session._selection.code_store())
-            tuned = session.tune(
-                call.program,
-                call.inputs,
-                settings=settings,
-                grid=groups,
-                extent=call.lanes() if groups is None and lanes is None else lanes,
-                spec=arguments.constants(spec),
-                output_counts=call.output_counts,
-            )
+            tuned = session.tune(call.program, call.inputs, settings=settings, **call.launch(groups, lanes, spec))
         exported = None if export is None else len(session.export_pins(export))
     if as_json:
         report.put_json(_document(tuned) | ({} if exported is None else {"exported": exported}))

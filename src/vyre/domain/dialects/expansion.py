@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from operator import is_
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.ir.definitions import Definition, Parameter
@@ -21,7 +20,7 @@ from vyre.domain.ir.expr import LEAVES, ORDERED, Call, Expr, SpecConst, Var, chi
 from vyre.domain.ir.limits import MAX_PROGRAM_NODES, MAX_STATEMENT_DEPTH
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.rebuilding import rebuilt, with_children, with_operands
+from vyre.domain.ir.rebuilding import rebuilt, same_statements, with_body, with_branches, with_children, with_operands
 from vyre.domain.ir.stmt import (
     WITH_BODIES,
     Assign,
@@ -190,7 +189,7 @@ class _Expansion:
         for stmt in body:
             self._out.append(self._statement(stmt))
         rewritten, self._out = self._out, outer
-        return body if len(rewritten) == len(body) and all(map(is_, rewritten, body)) else tuple(rewritten)
+        return same_statements(body, rewritten)
 
     def _statement(self, stmt: Stmt) -> Stmt:
         if type(stmt) is If:
@@ -198,15 +197,9 @@ class _Expansion:
         rewritten: Stmt = self._with_operands(stmt)
         match rewritten:
             case Switch(_, arms, default):
-                inner = [self.body(arm.body) for arm in arms]
-                done = self.body(default)
-                if done is default and all(new is arm.body for new, arm in zip(inner, arms, strict=True)):
-                    return rewritten
-                changed = tuple([replace(arm, body=new) for arm, new in zip(arms, inner, strict=True)])
-                return replace(rewritten, arms=changed, default=done)
+                return with_branches(rewritten, [self.body(arm.body) for arm in arms], self.body(default))
             case Loop() | GridLoop() | Block() | Region():
-                done = self.body(rewritten.body)
-                return rewritten if done is rewritten.body else replace(rewritten, body=done)
+                rewritten = with_body(rewritten, self.body(rewritten.body))
         return rewritten
 
     def _chain(self, first: If) -> Stmt:

@@ -14,7 +14,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from vyre.domain.dialects.laws.checker import boundary_values
-from vyre.domain.errors import InvalidField, MalformedJson
+from vyre.domain.errors import InvalidField
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics.scalar import is_nan
 from vyre.domain.plain_values import counts, flags, texts
@@ -36,14 +36,9 @@ MOST_BOUNDARIES: Final = 1 << 14
 MOST_ATTRIBUTES: Final = 16
 CHUNK: Final = 1 << 20
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}\Z")
-_FIX: Final = "remove the file; the lowering is checked again."
-
-
-def _malformed(reason: str) -> MalformedJson:
-    return MalformedJson(f"not a verdict on a lowering: {reason}", fix=_FIX)
-
-
-_FORM: Final = SealedForm(b"vyre.lowering.v1", _malformed)
+_FORM: Final = SealedForm.of(
+    b"vyre.lowering.v1", "not a verdict on a lowering", "remove the file; the lowering is checked again."
+)
 
 
 @dataclass(frozen=True)

@@ -48,20 +48,6 @@ def inline(function: F) -> F:
 
 
 # ---------------------------------------------------------------- records
-class Field(Generic[T]):
-    """A word of a record: a number, or the address of something."""
-
-    @overload
-    def __get__(self, record: None, owner: type) -> int: ...
-    @overload
-    def __get__(self, record: object, owner: type) -> T: ...
-    def __get__(self, record: object, owner: type) -> object:
-        raise NotImplementedError
-
-    def __set__(self, record: object, value: T) -> None:
-        raise NotImplementedError
-
-
 class Inline(Generic[T]):
     """Records or words that lie within a record: ``T`` is the type of the first one's address."""
 
@@ -70,6 +56,13 @@ class Inline(Generic[T]):
     @overload
     def __get__(self, record: object, owner: type) -> T: ...
     def __get__(self, record: object, owner: type) -> object:
+        raise NotImplementedError
+
+
+class Field(Inline[T]):
+    """A word of a record: a number, or the address of something."""
+
+    def __set__(self, record: object, value: T) -> None:
         raise NotImplementedError
 
 

@@ -12,13 +12,12 @@ from typing import Final, NamedTuple
 from vyre.domain.analysis.index_flow import Event, IndexFlow, Step
 from vyre.domain.analysis.index_values import Form
 from vyre.domain.ir.expr import Load
-from vyre.domain.ir.program import Access, Program
+from vyre.domain.ir.program import Program
 
 ROW: Final = 4
 """The elements of a group are a multiple of this number."""
 LONGEST: Final = 16
 """The most elements of a group."""
-_READ_ONLY: Final = frozenset({Access.READ_ONLY, Access.UNIFORM})
 
 
 class AdjacentGroup(NamedTuple):
@@ -60,7 +59,7 @@ def adjacent_loads(program: Program, flow: IndexFlow) -> AdjacentLoads:
     for run in flow.runs:
         once = (event for event in run if event.step is Step.LOAD and flow.indices[id(event.node)] is not None)
         for elements in _by_form(once):
-            if buffers[next(iter(elements.values()))[0].buffer].access not in _READ_ONLY:
+            if buffers[next(iter(elements.values()))[0].buffer].is_writable:
                 continue
             for first, length in _stretches(sorted(elements)):
                 group = AdjacentGroup(count, tuple(elements[first + place][0] for place in range(length)))

@@ -13,13 +13,12 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from vyre.domain.ir import nodes as ir
-from vyre.domain.ir.program import Access, Buffer
+from vyre.domain.ir.program import Buffer
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import operands_first
 
 MOST_ELEMENTS: Final = 4
 """The most values that a round may take from what was computed before."""
-_READ_ONLY: Final = frozenset({Access.READ_ONLY, Access.UNIFORM})
 _WORD_BITS: Final = 32
 _NUMBERS: Final = (ir.Literal, ir.SpecConst, ir.BufferLength)
 _COMPUTED: Final = (
@@ -136,7 +135,7 @@ class _Kinds:
             return _Kind.LANE
         if isinstance(expr, ir.Load):
             buffer = self._buffers[expr.buffer]
-            if buffer.access not in _READ_ONLY or _bits(buffer.element) > _WORD_BITS:
+            if buffer.is_writable or _bits(buffer.element) > _WORD_BITS:
                 return _Kind.LANE
             return _Kind.NUMBERS if least is _Kind.NUMBERS else _Kind.ELEMENT
         if isinstance(expr, _COMPUTED):

@@ -25,7 +25,7 @@ from vyre.domain.ir.branches import branches
 from vyre.domain.ir.forms import FORMS
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BinaryOp, Ordering
-from vyre.domain.ir.program import Access, Program, kept_with_program
+from vyre.domain.ir.program import Program, kept_with_program
 
 
 class Uniformity(IntEnum):
@@ -100,7 +100,6 @@ _FIXED: Final = ir.EXCHANGING | {ir.SubgroupLane, ir.Atomic}
 _SUBGROUP_LANES: Final = 32
 _BY_BLOCKS: Final = frozenset({BinaryOp.DIV, BinaryOp.SHR, BinaryOp.BIT_AND, BinaryOp.LT, BinaryOp.GE})
 """Operators that give all numbers of a block one result, for a right side that is a multiple of its size."""
-_CONSTANT: Final = frozenset({Access.READ_ONLY, Access.UNIFORM})
 
 
 class _Graph:
@@ -219,7 +218,7 @@ class _Analysis:
         self._assigned = {s.name for s in ir.walk_statements(program.body) if isinstance(s, ir.Assign)}
         self._ids: dict[str, ir.Expr] = {}
         """Locals that are ids, and are not assigned."""
-        self._constant = {b.name for b in program.buffers_by_name.values() if b.access in _CONSTANT}
+        self._constant = {b.name for b in program.buffers_by_name.values() if not b.is_writable}
         self._env: dict[str, _Version] = {}
         self._undo: list[tuple[str, _Version | None]] = []
         self._conditions: list[int] = []

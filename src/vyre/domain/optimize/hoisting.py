@@ -11,14 +11,13 @@ from typing import Any, Final
 
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import Ordering
-from vyre.domain.ir.program import Access, Program
+from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import with_operands
 from vyre.domain.ir.walk import containers, operands_first
 from vyre.domain.optimize.passes import Counts
 from vyre.domain.optimize.walking import Rewriter, names_of, walking_pass
 
 _NEVER: Final = 1 << 30
-_UNWRITTEN: Final = frozenset({Access.READ_ONLY, Access.UNIFORM})
 
 
 class _OpenLoop:
@@ -57,7 +56,7 @@ class _Hoisting(Rewriter):
     def __init__(self, program: Program, counts: Counts) -> None:
         super().__init__(program, counts)
         self._parameters = {b.name for b in program.buffers if b.is_push}
-        self._unwritten = {b.name for b in program.buffers if b.access in _UNWRITTEN}
+        self._unwritten = {b.name for b in program.buffers if not b.is_writable}
         self._assigned = _assigned_levels(program.body)
         self._levels: dict[str, int] = {}
         self._facts: dict[int, tuple[int, bool]] = {}

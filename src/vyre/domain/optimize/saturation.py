@@ -20,7 +20,6 @@ from typing import Final, NamedTuple
 from vyre.domain.dialects.laws.catalogue import LAWS
 from vyre.domain.dialects.laws.law import Law
 from vyre.domain.ir import nodes as ir
-from vyre.domain.ir.buffers import Access
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.operators import BINARY, UNARY
@@ -46,7 +45,6 @@ SURE_GRAPHS: Final = 200
 NODES_PER_GRAPH: Final = 20
 """The nodes of a program for each further e-graph, which keeps the work for a node bounded."""
 _CONVERSIONS: Final[frozenset[type[Node]]] = frozenset({ir.Cast, ir.Bitcast, ir.WrapCast})
-_UNCHANGING: Final = frozenset({Access.READ_ONLY, Access.UNIFORM})
 
 
 class Rewrite(NamedTuple):
@@ -171,7 +169,7 @@ class _Saturation(Rewriter):
         self._impure: dict[int, ir.Expr] = {}
         """Expressions of the new program that stay as they are, by identity."""
         self._assigned = {stmt.name for stmt in ir.walk_statements(program.body) if isinstance(stmt, ir.Assign)}
-        self._unchanging = {b.name for b in program.buffers if b.access in _UNCHANGING}
+        self._unchanging = {b.name for b in program.buffers if not b.is_writable}
         self._values: dict[str, ir.Expr] = {}
         self._steady: set[int] = set()
         """Identities of the expressions in ``_values``."""

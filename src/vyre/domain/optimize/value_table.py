@@ -15,7 +15,7 @@ from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.bits import value_bits
 from vyre.domain.ir.buffers import element_of
 from vyre.domain.ir.operators import BINARY, COMMUTING, UNARY, BinaryOp, Element, Result, UnaryOp
-from vyre.domain.ir.program import Access, Program, kept_with_program
+from vyre.domain.ir.program import Program, kept_with_program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import operands_first
 from vyre.domain.numerics.ranges import LIMITS, Range, binary_range, equal, less, unary_range
@@ -23,7 +23,6 @@ from vyre.domain.numerics.ranges import LIMITS, Range, binary_range, equal, less
 _U32: Final = ScalarType.U32
 _BOOL: Final = ScalarType.BOOL
 _GRID_LIMIT: Final = 1 << 32
-_UNWRITTEN: Final = frozenset({Access.READ_ONLY, Access.UNIFORM})
 
 
 class Value:
@@ -289,7 +288,7 @@ class ValueTable:
     def _load(self, expr: ir.Load, index: Value) -> Value:
         buffer = self._buffers[expr.buffer]
         element = element_of(buffer)
-        if buffer.access in _UNWRITTEN:
+        if not buffer.is_writable:
             return self._made(ir.Load, element.widened, LIMITS[element], (index,), expr.buffer)
         return self._fresh(element.widened, LIMITS[element], False)
 

@@ -16,10 +16,8 @@ from vyre.adapters.cpu.llvm.context import Kernel
 from vyre.adapters.cpu.llvm.values import Shape, Value, literal
 from vyre.domain.ir.buffers import element_of
 from vyre.domain.ir.expr import Load
-from vyre.domain.ir.program import Access
 from vyre.domain.ir.types import ScalarType
 
-_READ_ONLY: Final = frozenset({Access.READ_ONLY, Access.UNIFORM})
 INVARIANT: Final = ", !invariant.load !0"
 
 
@@ -39,7 +37,7 @@ def load(k: Kernel, node: Load, index: Value) -> Value:
 
 def _invariant(k: Kernel, name: str) -> str:
     """Returns the mark of a load from memory that nothing writes while the kernel runs, or nothing."""
-    if k.buffers[name].access not in _READ_ONLY:
+    if k.buffers[name].is_writable:
         return ""
     k.w.declare("!0 = !{}")
     return INVARIANT

@@ -13,7 +13,7 @@ Plain stores of equal bits that no lane reads are no race.
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -66,6 +66,16 @@ class Accessors(Protocol):
         earlier: FoundAccess | None = None,
     ) -> KernelFault:
         """Returns the fault of the lane at index ``where``.  ``earlier`` is the other access of a race."""
+
+
+class Elements(NamedTuple):
+    """The elements of ``size`` bytes at ``places`` of a region, which the lanes of a frame access by an instruction."""
+
+    region: Region
+    places: Index
+    size: int
+    frame: Accessors
+    instruction: Instruction
 
 
 class Shadow:
@@ -187,56 +197,31 @@ class RaceChecker:
         return iter(()) if shadow is None else shadow.accesses(region)
 
     # ---- accesses
-    def read(
-        self,
-        region: Region,
-        index: Index,
-        size: int,
-        frame: Accessors,
-        instruction: Instruction,
-        *,
-        plain: bool,
-        nc: bool,
-    ) -> None:
-        """Records that lanes read elements of ``size`` bytes, and raises ``KernelFault`` for a race.
+    def read(self, elements: Elements, *, plain: bool, nc: bool) -> None:
+        """Records that lanes read elements, and raises ``KernelFault`` for a race.
 
         ``nc``: the loads use the path that is not coherent with writes.
         """
-        shadow = self._shadows.get(region)
-        if shadow is None:
-            shadow = self._shadows[region] = Shadow(region)
+        region, index, size, frame, instruction = elements
+        shadow = self._shadow(region)
         if shadow.written:
             for part, place in enumerate(shadow.places(index, size)):
                 entries = shadow.writes[place]
                 if nc and entries.any():
-                    kind = FaultKind.READ_ONLY_WRITTEN
-                    self._report(kind, entries != _ZERO, entries, frame, instruction, region, index, size, part)
-                conflict = self._conflicts(entries, frame, plain)
-                if conflict is not None:
-                    self._report(FaultKind.RACE, conflict, entries, frame, instruction, region, index, size, part)
+                    self._report(FaultKind.READ_ONLY_WRITTEN, entries != _ZERO, entries, elements, part)
+                self._report_race(entries, elements, part, plain)
         shadow.log.append((index, size, frame.lanes, self._stamp(plain) | self._number(instruction), nc))
         shadow.logged += frame.size
         if shadow.logged > _LOGGED:
             self._settle_log(shadow)
 
-    def write(
-        self,
-        region: Region,
-        index: Index,
-        size: int,
-        frame: Accessors,
-        instruction: Instruction,
-        *,
-        plain: bool,
-        same: Callable[[], NDArray[np.bool_]] | None,
-    ) -> None:
+    def write(self, elements: Elements, *, plain: bool, same: Callable[[], NDArray[np.bool_]] | None) -> None:
         """Records that lanes are about to write, and raises ``KernelFault`` for a race.
 
         ``same()`` returns which lanes write bits that are already there.
         """
-        shadow = self._shadows.get(region)
-        if shadow is None:
-            shadow = self._shadows[region] = Shadow(region)
+        region, index, size, frame, instruction = elements
+        shadow = self._shadow(region)
         if shadow.log:
             self._settle_log(shadow)
         shadow.written = True
@@ -248,19 +233,22 @@ class RaceChecker:
                 # Plain stores of equal bits are no race.
                 conflict = conflict & ~(same() & ((entries & _PLAIN) != _ZERO))
             if conflict is not None and conflict.any():
-                self._report(FaultKind.RACE, conflict, entries, frame, instruction, region, index, size, part)
+                self._report(FaultKind.RACE, conflict, entries, elements, part)
             if shadow.lowest is not None and shadow.highest is not None:
                 for readers, flip in ((shadow.highest, _ZERO), (shadow.lowest, _LANE)):
                     entries = readers[place]
                     if flip and entries.any():
                         entries = np.where(entries != _ZERO, entries ^ flip, _ZERO)
-                    conflict = self._conflicts(entries, frame, plain)
-                    if conflict is not None:
-                        self._report(FaultKind.RACE, conflict, entries, frame, instruction, region, index, size, part)
+                    self._report_race(entries, elements, part, plain)
             if shadow.noncoherent is not None and np.any(shadow.noncoherent[place]):
-                hit = shadow.noncoherent[place]
-                self._report(FaultKind.READ_ONLY_WRITTEN, hit, None, frame, instruction, region, index, size, part)
+                self._report(FaultKind.READ_ONLY_WRITTEN, shadow.noncoherent[place], None, elements, part)
             shadow.writes[place] = mine.max() if isinstance(place, int) else mine
+
+    def _shadow(self, region: Region) -> Shadow:
+        shadow = self._shadows.get(region)
+        if shadow is None:
+            shadow = self._shadows[region] = Shadow(region)
+        return shadow
 
     def _stamp(self, plain: bool) -> int:
         return self._now << 33 | plain << 32
@@ -324,20 +312,17 @@ class RaceChecker:
         other &= ~np.where(together, within, across)
         return other if other.any() else None
 
+    def _report_race(self, entries: Entries, elements: Elements, part: int, plain: bool) -> None:
+        conflict = self._conflicts(entries, elements.frame, plain)
+        if conflict is not None:
+            self._report(FaultKind.RACE, conflict, entries, elements, part)
+
     def _report(
-        self,
-        kind: FaultKind,
-        conflict: NDArray[np.bool_] | np.bool_,
-        entries: Entries | None,
-        frame: Accessors,
-        instruction: Instruction,
-        region: Region,
-        index: Index,
-        size: int,
-        part: int,
+        self, kind: FaultKind, hit: NDArray[np.bool_] | np.bool_, entries: Entries | None, elements: Elements, part: int
     ) -> None:
         """Raises the fault of the first conflicting lane.  ``part``: the number of the granule within the element."""
-        where = int(np.flatnonzero(np.broadcast_to(conflict, (frame.size,)))[0])
+        region, index, size, frame, instruction = elements
+        where = int(np.flatnonzero(np.broadcast_to(hit, (frame.size,)))[0])
         element = np.broadcast_to(
             np.arange(*index.indices(1 << 62)) if isinstance(index, slice) else index, (frame.size,)
         )

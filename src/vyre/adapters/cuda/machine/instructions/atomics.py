@@ -12,6 +12,7 @@ from vyre.adapters.cuda.machine.instructions.lanewise import Step, full, reader,
 from vyre.adapters.cuda.machine.instructions.memory import SCOPES, by_allocation, check_known, effective_address, put
 from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, unsigned
 from vyre.adapters.cuda.machine.launch import Awaited, Frame
+from vyre.adapters.cuda.machine.races import Elements
 from vyre.adapters.lanes.types import Dense, Lanes
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def build_atomic(ops: Operands) -> Step:
         if races is not None:
             if acquire or release:
                 races.order(frame, acquire=acquire, release=release, block_only=block_only)
-            races.write(region, index, dtype.itemsize, frame, instruction, plain=False, same=None)
+            races.write(Elements(region, index, dtype.itemsize, frame, instruction), plain=False, same=None)
         values = [frame.registers[one] if view is None else view(frame.registers[one]) for one, view in sources]
         launch.atomics += frame.size
         old, changed = _apply(kind, region, index, values, dtype, frame)

@@ -21,6 +21,7 @@ from vyre.adapters.cuda.machine.instructions.memory import (
 )
 from vyre.adapters.cuda.machine.launch import Frame, PendingCopy
 from vyre.adapters.cuda.machine.memory import FRESH
+from vyre.adapters.cuda.machine.races import Elements
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,7 +80,8 @@ def _issue(ops: Operands) -> Step:
             if not region.complete and launch.options.check_uninitialised:
                 check_known(region, index, _WORD.itemsize, frame, instruction)
             if launch.races is not None:
-                launch.races.read(region, index, _WORD.itemsize, frame, instruction, plain=True, nc=False)
+                read = Elements(region, index, _WORD.itemsize, frame, instruction)
+                launch.races.read(read, plain=True, nc=False)
             value = np.broadcast_to(region.typed(_WORD)[0][index], (frame.size,)).copy()
             place = np.broadcast_to(elements(target_index, words, number), (frame.size,)).astype(np.int64)
             if launch.races is not None:

@@ -15,6 +15,7 @@ from vyre.adapters.cuda.machine.launch import Awaited, Frame, Poll
 from vyre.adapters.cuda.machine.memory import Index, Places, Region
 from vyre.adapters.cuda.machine.operands import Address, Operands
 from vyre.adapters.cuda.machine.ptx_syntax import SIZE_OF, Instruction
+from vyre.adapters.cuda.machine.races import Elements
 from vyre.adapters.lanes.types import Dense
 
 SCOPES: Final = ("cta", "gpu", "sys")
@@ -201,7 +202,7 @@ def _load(
             if not region.complete and launch.options.check_uninitialised:
                 check_known(region, index, size, frame, instruction)
             if races is not None:
-                races.read(region, index, size, frame, instruction, plain=plain, nc=noncoherent)
+                races.read(Elements(region, index, size, frame, instruction), plain=plain, nc=noncoherent)
             value = values[index]
             if not plain and launch.seen is not None:
                 launch.seen.append(Poll(values, index, value.copy()))
@@ -283,7 +284,8 @@ def store_checked(
     assert races is not None
     word = value.dtype
     data = region.typed(word)[0]
-    races.write(region, index, word.itemsize, frame, instruction, plain=plain, same=lambda: data[index] == value)
+    written = Elements(region, index, word.itemsize, frame, instruction)
+    races.write(written, plain=plain, same=lambda: data[index] == value)
     put(region, index, value, word)
     if plain and not isinstance(index, slice) and frame.size > 1 and value.ndim:
         differs = np.flatnonzero(data[index] != value)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from vyre.domain.ir.definitions import Definition, Parameter
 from vyre.domain.ir.expr import LEAVES, ORDERED, Call, Expr, SpecConst, Var, children
@@ -45,6 +45,9 @@ from vyre.domain.program_report import InvalidProgram
 from vyre.domain.source_location import SourceLocation
 
 _CACHED: Final = "expanded"
+
+
+_Root = TypeVar("_Root", "Body", "Expr")
 
 
 class _Ready(NamedTuple):
@@ -291,65 +294,36 @@ class _Expansion:
         for parameter, value in zip(ready.parameters, arguments, strict=True):
             name = parameter.name  # an attribute stays the constant that it is
             shown[name] = value if parameter.is_attribute else self._local(f"{prefix}_{name}", value, loc)
-        copy = _Copy(shown, self._names, prefix, loc)
-        self._out += copy.body(ready.body)
-        return self._local(f"{prefix}_result", copy.expression(ready.result), loc)
+        self._out += _copied(ready.body, shown, self._names, prefix, loc)
+        return self._local(f"{prefix}_result", _copied(ready.result, shown, self._names, prefix, loc), loc)
 
 
-class _Copy:
-    """A copy of the body of a definition: its parameters replaced, its locals renamed.
+def _copied(root: _Root, shown: dict[str, Expr], names: UniqueNames, prefix: str, loc: SourceLocation | None) -> _Root:
+    """Returns a part of a definition with its parameters replaced and its locals renamed, as ``shown`` says, to which
+    new names are added.
 
     A definition declares no name where it is visible, so one table serves all scopes: what a scope declares is not
     read behind it.
     """
 
-    def __init__(self, shown: dict[str, Expr], names: UniqueNames, prefix: str, loc: SourceLocation | None) -> None:
-        self._shown = shown
-        self._names = names
-        self._prefix = prefix
-        self._loc = loc
+    def local(name: str) -> Expr:
+        if name not in shown:
+            shown[name] = Var(names.unique(f"{prefix}_{name}"), loc=loc)
+        return shown[name]
 
-    def body(self, body: Body) -> Body:
-        return tuple([self._statement(stmt) for stmt in body])
-
-    def expression(self, expr: Expr) -> Expr:
-        return rebuilt(expr, lambda node: self._shown[node.name] if type(node) is Var else node)
-
-    def _declare(self, name: str) -> str:
-        unique = self._names.unique(f"{self._prefix}_{name}")
-        self._shown[name] = Var(unique, loc=self._loc)
-        return unique
-
-    def _assigned(self, name: str) -> str:
-        target = self._shown[name]
+    def renamed(name: str) -> str:
+        target = local(name)
         assert type(target) is Var
         return target.name
 
-    def _statement(self, stmt: Stmt) -> Stmt:
-        loc = stmt.loc or self._loc
-        match stmt:
-            case Let(name, value):
-                first = self.expression(value)
-                return Let(self._declare(name), first, loc=loc)
-            case Assign(name, value):
-                return Assign(self._assigned(name), self.expression(value), loc=loc)
-            case If():
-                return self._chain(stmt)
-            case Switch(selector, arms, default):
-                first = self.expression(selector)
-                bodies = tuple([replace(arm, body=self.body(arm.body)) for arm in arms])
-                return Switch(first, bodies, self.body(default), loc=loc)
-            case Loop(var, start, stop, step, body):
-                bounds = [self.expression(bound) for bound in (start, stop, step)]
-                unique = self._declare(var)
-                return Loop(unique, bounds[0], bounds[1], bounds[2], self.body(body), loc=loc)
-            case _:  # break or continue
-                return stmt
+    def change(node: Any) -> Any:
+        match node:
+            case Var(name):
+                return local(name)
+            case Let(name) | Assign(name):
+                return replace(node, name=renamed(name), loc=node.loc or loc)
+            case Loop(var):
+                return replace(node, var=renamed(var), loc=node.loc or loc)
+        return replace(node, loc=loc) if type(node) in WITH_BODIES and node.loc is None else node
 
-    def _chain(self, first: If) -> Stmt:
-        links, last = if_chain(first)
-        done = [(link, self.expression(link.condition), self.body(link.then)) for link in links]
-        otherwise = self.body(last)
-        for link, condition, then in reversed(done):
-            otherwise = (If(condition, then, otherwise, loc=link.loc or self._loc),)
-        return otherwise[0]
+    return rebuilt(root, change)

@@ -22,6 +22,7 @@ from vyre.domain.ir.branches import branches
 from vyre.domain.ir.buffers import Access, Buffer
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.program import Program, kept_with_program
+from vyre.domain.ir.rebuilding import with_branches
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import containers, declared_names, unique_nodes
 from vyre.domain.validation.grid_barriers import is_grid_barrier, splits_grid
@@ -364,8 +365,7 @@ def _branching(stmt: ir.If | ir.Switch, bodies: list[ir.Body]) -> list[ir.Stmt]:
     if not any(bodies):
         return []
     if isinstance(stmt, ir.Switch):
-        arms = tuple(ir.Arm(arm.labels, body, loc=arm.loc) for arm, body in zip(stmt.arms, bodies[:-1], strict=True))
-        return [replace(stmt, arms=arms, default=bodies[-1])]
+        return [with_branches(stmt, bodies[:-1], bodies[-1])]
     links = [stmt, *(branch.link for branch in branches(stmt) if branch.link is not None)]
     otherwise = bodies[-1]
     for link, body in zip(reversed(links), reversed(bodies[:-1]), strict=True):

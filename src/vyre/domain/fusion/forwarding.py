@@ -13,10 +13,10 @@ from dataclasses import replace
 
 from vyre.domain.fusion.elements import as_stored, zero
 from vyre.domain.fusion.indices import Indices
-from vyre.domain.fusion.rewriting import map_body, mapped_operands, with_bodies
+from vyre.domain.fusion.rewriting import map_body, mapped_operands
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import BinaryOp
-from vyre.domain.ir.rebuilding import rebuilt
+from vyre.domain.ir.rebuilding import rebuilt, with_bodies
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.unique_names import UniqueNames
 from vyre.domain.ir.walk import unique_nodes

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from vyre.domain.fusion.rewriting import with_bodies
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.operators import UnaryOp
+from vyre.domain.ir.rebuilding import with_bodies
 from vyre.domain.ir.types import ScalarType
 
 _FALSE: Final = ir.Literal(ScalarType.BOOL, 0)

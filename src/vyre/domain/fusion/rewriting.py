@@ -11,7 +11,7 @@ from vyre.domain.fusion.stages import Refused
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BinaryOp
-from vyre.domain.ir.rebuilding import rebuilt, with_branches, with_operands
+from vyre.domain.ir.rebuilding import rebuilt, with_bodies, with_operands
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.unique_names import UniqueNames
 from vyre.domain.names import Dim3
@@ -59,22 +59,6 @@ def mapped_operands(stmt: ir.Stmt, expression: ExpressionMap) -> ir.Stmt:
     """Returns a statement whose own expressions have been replaced; ``expression`` gets a memo of this statement."""
     memo: dict[int, ir.Expr] = {}
     return with_operands(stmt, [expression(operand, memo) for operand in ir.operands(stmt)])
-
-
-def with_bodies(stmt: ir.Stmt, change: Callable[[ir.Body], ir.Body]) -> ir.Stmt:
-    """Returns a statement of which each body has been changed; in a chain of ``else if`` those of all links."""
-    match stmt:
-        case ir.If():
-            links, rest = ir.if_chain(stmt)
-            rest = change(rest)
-            for link in reversed(links):
-                rest = (replace(link, then=change(link.then), otherwise=rest),)
-            return rest[0]
-        case ir.Switch():
-            return with_branches(stmt, [change(arm.body) for arm in stmt.arms], change(stmt.default))
-        case ir.Loop() | ir.Block() | ir.Region():
-            return replace(stmt, body=change(stmt.body))
-    return stmt
 
 
 def _mapped(stmt: ir.Stmt, expression: ExpressionMap, statement: StatementMap) -> ir.Stmt | None:

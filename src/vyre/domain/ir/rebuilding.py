@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from operator import is_
 from typing import Any, Final, TypeVar
 
 from vyre.domain.ir.expr import EXPR_TYPES, Atomic, Expr
 from vyre.domain.ir.forms import BODIES, OPERANDS, PARTS, Parts
 from vyre.domain.ir.node import Node
-from vyre.domain.ir.stmt import STMT_TYPES, Arm, Body, Stmt, Switch
+from vyre.domain.ir.stmt import STMT_TYPES, Arm, Block, Body, If, Loop, Region, Stmt, Switch, if_chain
 
 _Root = TypeVar("_Root", bound="Node | tuple[Any, ...]")
 _Node = TypeVar("_Node", bound="Expr | Stmt")
@@ -90,6 +91,22 @@ def with_branches(stmt: Switch, arms: list[Body], default: Body) -> Switch:
     if default is stmt.default and all(map(is_, stmt.arms, new)):
         return stmt
     return Switch(stmt.selector, tuple(new), default, loc=stmt.loc)
+
+
+def with_bodies(stmt: Stmt, change: Callable[[Body], Body]) -> Stmt:
+    """Returns a statement of which each body has been changed; in a chain of ``else if`` those of all links."""
+    match stmt:
+        case If():
+            links, rest = if_chain(stmt)
+            rest = change(rest)
+            for link in reversed(links):
+                rest = (replace(link, then=change(link.then), otherwise=rest),)
+            return rest[0]
+        case Switch():
+            return with_branches(stmt, [change(arm.body) for arm in stmt.arms], change(stmt.default))
+        case Loop() | Block() | Region():
+            return replace(stmt, body=change(stmt.body))
+    return stmt
 
 
 def same_statements(old: Body, new: list[Stmt]) -> Body:

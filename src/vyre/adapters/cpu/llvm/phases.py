@@ -6,15 +6,15 @@ no buffer that one of them writes is touched by another.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.accesses import Touch, accesses
-from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.program import Program
+from vyre.domain.ir.rebuilding import with_bodies, with_children, with_operands
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import operands_first
 
@@ -151,14 +151,6 @@ def split(program: Program) -> Program:
     return replace(program, body=_Splitter(program).body(program.body))
 
 
-_N = TypeVar("_N", bound=Node)
-
-
-def _changed(node: _N, fields: Mapping[str, Any]) -> _N:
-    """Returns a node with other values in some fields."""
-    return replace(node, **fields)
-
-
 class _Splitter:
     def __init__(self, program: Program) -> None:
         self._phases: Final = Phases(program, counting=False)
@@ -180,24 +172,10 @@ class _Splitter:
                 return name
 
     def _statement(self, stmt: ir.Stmt) -> list[ir.Stmt]:
-        match stmt:
-            case ir.If():
-                return self._if(stmt)
-            case ir.Switch(selector, arms, default):
-                before, (chosen,) = self._split(stmt, (selector,))
-                inner = tuple(ir.Arm(arm.labels, self.body(arm.body), loc=arm.loc) for arm in arms)
-                return [*before, replace(stmt, selector=chosen, arms=inner, default=self.body(default))]
-            case ir.Loop(_, start, stop, step, body):
-                before, (first, last, by) = self._split(stmt, (start, stop, step))
-                return [*before, replace(stmt, start=first, stop=last, step=by, body=self.body(body))]
-            case ir.Block(body) | ir.Region(_, body):
-                return [replace(stmt, body=self.body(body))]
-        roots = ir.operands(stmt)
-        before, parts = self._split(stmt, roots)
-        if not before:
-            return [stmt]
-        fields = [name for name in stmt.__match_args__ if any(getattr(stmt, name) is root for root in roots)]
-        return [*before, _changed(stmt, dict(zip(fields, parts, strict=True)))]
+        if isinstance(stmt, ir.If):
+            return self._if(stmt)
+        before, parts = self._split(stmt, ir.operands(stmt))
+        return [*before, with_bodies(with_operands(stmt, parts), self.body)]
 
     def _if(self, stmt: ir.If) -> list[ir.Stmt]:
         links, otherwise = ir.if_chain(stmt)
@@ -242,14 +220,7 @@ class _Splitter:
             if done is not None:
                 return done
             earlier = atomics
-            changed: dict[str, ir.Expr] = {}
-            for field in expr.__match_args__:
-                old = getattr(expr, field)
-                if isinstance(old, Node):
-                    inner = new(old)  # type: ignore[arg-type]
-                    if inner is not old:
-                        changed[field] = inner
-            rewritten = _changed(expr, changed) if changed else expr
+            rewritten = with_children(expr, list(map(new, ir.children(expr))))
             if isinstance(expr, ir.Atomic):
                 known.clear()
                 atomics += 1

@@ -133,6 +133,10 @@ def speculation_steps(session: vyre.Session, passed: vyre.ResidentArray, confirm
     return [vyre.Step(program, given, grid=1) for program, given in zip(Case(1, 1).programs(), inputs, strict=True)]
 
 
+def _filled(x: vyre.Out[vyre.f32, 4]) -> None:  # type: ignore[valid-type]
+    x[vyre.global_id()] = 1.0
+
+
 class World:
     """Everything that has public functions, made once."""
 
@@ -449,7 +453,7 @@ class World:
         build |= {"workgroup": None, "emitters": aot_emitters(machine_code=False)}
         return {
             "kernel": Row(
-                lambda workgroup: vyre.kernel(workgroup=workgroup),
+                lambda workgroup: vyre.kernel(workgroup=workgroup)(_filled),
                 {"workgroup": 4},
                 {"workgroup": {*AXES, "numpy int"}},
             ),

@@ -365,10 +365,6 @@ class HostOutputs:
         in_place = _check_aliasing(targets, inputs, names)
         return CopyOutStorage(self.raw_types, self.names, targets, shapes, in_place, direct and not self.converts)
 
-    def storage_for(self, out: Mapping[str, Array], shapes: Shapes | None = None) -> CopyOutStorage:
-        """Returns storage of fresh arrays that refuses outputs with other numbers of elements than ``out`` has."""
-        return CopyOutStorage(self.raw_types, self.names, out, shapes)
-
     def arrays(self, storage: ArrayStorage) -> tuple[Array, ...]:
         """Returns the results as arrays of the host type; they own their memory."""
         return self.typed(storage.arrays)

@@ -109,6 +109,11 @@ class Session(
             if tune is False:
                 plan, inputs = cast("KernelSource", program)._launch_on(self, inputs, config, shorthand, out)
                 return plan.pipeline.dispatch(inputs, out, outputs, plan.shapes)
+            if tune is True and (constants := self.tuned(program, inputs, config, **shorthand).constants):
+                from vyre.app.tuning.varied import with_constants
+
+                inputs = with_constants(cast("KernelSource", program), inputs, constants)
+                return self.dispatch(program, inputs, config, **shorthand, out=out, outputs=outputs)
             own = self._launch(program, inputs, config, shorthand, out)
             words = own.shorthand
             result = self.dispatch(own.program, own.inputs, own.config, **words, out=out, outputs=outputs, tune=tune)
@@ -188,11 +193,13 @@ class Session(
         config: DispatchConfig | None = None,
         *,
         settings: TuningSettings | None = None,
+        vary: Mapping[str, Sequence[int]] | None = None,
         **shorthand: Unpack[Keywords],
     ) -> TuningReport:
         """Measures alternatives to ``config`` on launches like this one, and stores the samples.
 
-        Candidates are workgroup sizes on which no result can depend, and code generation profiles.  A candidate wins
+        Candidates are workgroup sizes on which no result can depend, code generation profiles, and a kernel with all
+        combinations of other values of its ``Static[int]`` parameters: ``vary={"tile": (8, 16)}``.  A candidate wins
         only if its bytes are those of the reference and it is significantly faster; where times are estimates of a
         model, the report says that nothing was ``measured``.  Nothing is launched if the store has samples or the
         launch is pinned. ``shorthand`` as for ``compile``.
@@ -201,13 +208,15 @@ class Session(
         ``DispatchFailed`` where backend and reference disagree on ``config`` itself.
         """
         from vyre.app.tuning.tuner import DEFAULT_SETTINGS, TuningSettings
+        from vyre.app.tuning.varied import varied
 
         settings = DEFAULT_SETTINGS if settings is None else settings
         expect("settings", settings, TuningSettings, "TuningSettings, or None")
+        variants = varied(program, inputs, config, shorthand, vary)
         if type(program) is not Program and isinstance(program, ProgramSource):
             launch = self._launch(program, inputs, config, shorthand)
             program, inputs, config, shorthand = launch.program, launch.inputs, launch.config, launch.shorthand
-        return self._tuning().tune(program, inputs, merged_for(program, config, **shorthand), settings)
+        return self._tuning().tune(program, inputs, merged_for(program, config, **shorthand), settings, variants)
 
     def tuned(
         self,
@@ -220,8 +229,9 @@ class Session(
         unchanged.
 
         ``session.compile(program, session.tuned(program, inputs).config)`` applies it, and so does ``dispatch`` with
-        ``tune=True``.  Measures nothing; looked up once for each program, config and lengths of inputs, which may be
-        resident or temporary arrays.  ``shorthand`` as for ``compile``.
+        ``tune=True``, which also passes the ``constants`` to a kernel.  Measures nothing; looked up once for each
+        program, config and lengths of inputs, which may be resident or temporary arrays.  ``shorthand`` as for
+        ``compile``.
         """
         if type(program) is not Program and isinstance(program, ProgramSource):
             launch = self._launch(program, inputs, config, shorthand)

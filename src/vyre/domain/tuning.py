@@ -86,11 +86,16 @@ KEY_FIELDS: Final = tuple(TuningKey.__dataclass_fields__)
 @record
 class Candidate:
     """A way to launch a program: ``size`` lanes of a workgroup along x, and a code generation ``profile``, empty for
-    the usual one, or ``PADDED``.
+    the usual one, or ``PADDED``, or other values of static parameters of a kernel, such as ``tile=16, rows=4``.
     """
 
     size: Size
     profile: str = ""
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """The values of static parameters, by name."""
+        return {name: int(value) for name, value in re.findall(r"(\w+)=(-?\d+)", self.profile)}
 
     def __str__(self) -> str:
         return f"workgroup {self.size}" + (f", {self.profile}" if self.profile else "")

@@ -556,7 +556,7 @@ def test_a_pin_is_applied_when_asked(pins: Path, square: Program) -> None:
     device = TunedDevice()
     with opened(device, False, pins=pins) as session:
         tuned = session.tuned(square, {"x": X})
-        assert tuned == (DispatchConfig(workgroup=(256, 1, 1)), TuningSource.PIN, "workgroup 256 is pinned", True)
+        assert tuned == (DispatchConfig(workgroup=(256, 1, 1)), TuningSource.PIN, "workgroup 256 is pinned", True, {})
         session.dispatch(square, {"x": X})
         session.dispatch(square, {"x": X}, tune=True)
     assert device.launched == [DispatchConfig(), DispatchConfig(workgroup=(256, 1, 1))]

@@ -72,7 +72,7 @@ class Arguments:
         self.arrays: Final = tuple(
             (place, one.name, one.type) for place, one in enumerate(self.parameters) if isinstance(one.type, ArrayType)
         )
-        self._has_axes: Final = any(size > 1 for size in definition.workgroup[1:]) or any(
+        self._has_axes: Final = any(size != 1 for size in definition.workgroup[1:]) or any(
             array.axes > 1 for _, _, array in self.arrays
         )
         self.traits: Final[tuple[Trait, ...]] = tuple(self._traits())

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 DEFAULT_WORKGROUP: Final = 256
+Workgroup: TypeAlias = Size | str | tuple[Size | str, ...]
 
 
 class Kernel(Carried, LaunchedKernel, Generic[P]):
@@ -221,28 +222,32 @@ def _remade(function: FunctionType, *arguments: Any) -> Kernel[Any]:
 @overload
 def kernel(function: Callable[P, None], /) -> Kernel[P]: ...
 @overload
-def kernel(*, workgroup: Size | tuple[Size, ...] = ...) -> Callable[[Callable[P, None]], Kernel[P]]: ...
+def kernel(*, workgroup: Workgroup = ...) -> Callable[[Callable[P, None]], Kernel[P]]: ...
 def kernel(
-    function: Callable[P, None] | None = None, /, *, workgroup: Size | tuple[Size, ...] = DEFAULT_WORKGROUP
+    function: Callable[P, None] | None = None, /, *, workgroup: Workgroup = DEFAULT_WORKGROUP
 ) -> Kernel[P] | Callable[[Callable[P, None]], Kernel[P]]:
     """Makes a kernel of a Python function: ``@vyre.kernel(workgroup=256)``.
 
     The function's source becomes a program, and its body is never run as Python.  ``workgroup``: the number of lanes of
-    a workgroup along x, or a tuple of up to three axes.  Raises ``KernelSourceError`` where Python keeps no source of
+    a workgroup along x, or a tuple of up to three axes; the name of a ``Static[int]`` parameter stands for its value,
+    which may size ``workgroup_array``, too.  Raises ``KernelSourceError`` where Python keeps no source of
     the function, and for parameters that are not annotated; the body is checked at the first use.
     """
     names = _local_names()
     try:
-        size = arguments.workgroup_size(workgroup)
+        axes = workgroup if isinstance(workgroup, tuple) else (workgroup,)
+        known = tuple([1 if isinstance(size, str) else size for size in axes])
+        lanes = arguments.workgroup_size(known if isinstance(workgroup, tuple) else known[0])
     except BuildError as error:  # it names the line above
         raise BuildError(error.message.removeprefix(f"{error.loc}: "), fix=error.fix, loc=outside()) from None
+    sizes = tuple([size if isinstance(size, str) else lanes[axis] for axis, size in enumerate((*axes, 1, 1)[:3])])
 
     def make(decorated: Callable[P, None]) -> Kernel[P]:
         if not isinstance(decorated, FunctionType):
             is_size = isinstance(decorated, int | tuple)
             fix = f"write @vyre.kernel(workgroup={shown(decorated)})." if is_size else "decorate a `def`."
             raise KernelSourceError(f"{shown(decorated)} is no Python function", fix=fix, loc=outside())
-        return Kernel(KernelDefinition(decorated, size, names))
+        return Kernel(KernelDefinition(decorated, sizes, names))
 
     return make if function is None else make(function)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from vyre.app.host_arrays import HostOutputs, Shapes, converter_of
+from vyre.app.host_arrays import CopyOutStorage, HostOutputs, Shapes, converter_of
 from vyre.app.host_memory import host_dtype
 from vyre.app.kernels.arguments import Arguments, Resolved, Shape, Values
 from vyre.app.kernels.call_code import BoundArgument, usual_call
@@ -22,9 +22,8 @@ from vyre.app.resident import ResidentArray, belongs_to
 from vyre.domain.errors import InvalidInput, InvalidResource
 from vyre.domain.frontend.annotations import Like
 from vyre.domain.ir.buffers import outputs_of
-from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import Trap, walk_statements
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.tiles import may_fail
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -162,7 +161,7 @@ class CallPlan:
             for other in arrays
             if one != other and not (other in targets and other < one)
         )
-        self._in_place: Final = not self._outputs.converts and not _may_trap(program)
+        self._in_place: Final = not self._outputs.converts and not may_fail(program)
         self.call: Final[Callable[..., Any]] = self._usual_call() if self._in_place else self._run_any
 
     def run(self, values: Values) -> Any:
@@ -266,7 +265,7 @@ class CallPlan:
         for place, position, _, convert in (*self._read, *self._updated):
             views[place] = convert(values[position])
         out = {name: target for name, target in zip(self._outputs.names, targets, strict=True) if target is not None}
-        storage = self._outputs.storage_for(out, shapes)
+        storage = CopyOutStorage(self._outputs.raw_types, self._outputs.names, out, shapes)
         self._pipeline.fill(views, storage)
         return _delivered(self._outputs.arrays(storage), targets)
 
@@ -389,7 +388,3 @@ class _Remembering:
             if isinstance(value, _NUMBERS):
                 self.last = value, view
         return view
-
-
-def _may_trap(program: Program) -> bool:
-    return any(isinstance(stmt, Trap) for stmt in walk_statements(program.body))

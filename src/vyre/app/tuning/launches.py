@@ -53,6 +53,8 @@ class TunedLaunch(NamedTuple):
 
     def why_not(self, candidate: Candidate) -> str | None:
         """Returns why a candidate of another launch must not be used here; None if it may."""
+        if candidate.constants:
+            return self.config.grid and f"with {candidate.profile}, its grid is of other workgroups"
         sizes = self.sizes()
         if candidate.size in sizes.sizes:
             return None
@@ -63,6 +65,8 @@ class TunedLaunch(NamedTuple):
     def config_of(self, candidate: Candidate) -> DispatchConfig:
         """Returns the config with the candidate's workgroup size and profile, over the same lanes."""
         config = self.config
+        if candidate.constants:  # its workgroup has the size of its program
+            return config
         if candidate.profile and candidate.profile != PADDED:
             config = replace(config, profile=candidate.profile)
         if candidate.size != self.declared:

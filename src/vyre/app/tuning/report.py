@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from statistics import median
+from types import MappingProxyType
 from typing import NamedTuple
 
 from vyre.app.views import as_html
@@ -63,10 +65,11 @@ class Tuned(NamedTuple):
     """The choice that applies to a launch.
 
     ``config``: the config to dispatch with.  ``source``: PIN, STORE or DECLARED.  ``measured``: False if only a model
-    preferred it.
+    preferred it.  ``constants``: values of static parameters to pass to the kernel in place of those that were given.
     """
 
     config: DispatchConfig
     source: TuningSource
     why: str
     measured: bool = False
+    constants: Mapping[str, int] = MappingProxyType({})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.files import write_files
@@ -18,7 +19,7 @@ from vyre.app.tuning.keys import time_kind, tuning_key
 from vyre.app.tuning.launches import TunedLaunch, tuned_launch
 from vyre.app.tuning.remembered import told, why_of, winners
 from vyre.app.tuning.report import Tuned, TuningReport, TuningSource
-from vyre.app.tuning.tuner import DEFAULT_SETTINGS, Lent, Tuner, TuningSettings, check_tunable
+from vyre.app.tuning.tuner import DEFAULT_SETTINGS, Lent, Tuner, TuningSettings, Variants, check_tunable
 from vyre.domain.arguments import path_of
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidConfig, InvalidInput
@@ -78,17 +79,23 @@ class TuningService:
         self._chosen: dict[tuple[int, DispatchConfig, tuple[int, ...]], _Chosen] = {}
 
     def tune(
-        self, program: Program, inputs: Inputs, config: DispatchConfig, settings: TuningSettings = DEFAULT_SETTINGS
+        self,
+        program: Program,
+        inputs: Inputs,
+        config: DispatchConfig,
+        settings: TuningSettings = DEFAULT_SETTINGS,
+        variants: Variants = MappingProxyType({}),
     ) -> TuningReport:
-        """Implements ``Session.tune``."""
+        """Implements ``Session.tune``; ``variants`` as for ``Tuner``."""
         hosts = self._inputs(program)
         if self._lease.has_residents and has_resident(inputs):
             raise InvalidInput("a launch on resident memory cannot be tuned", fix="tune it on host data of that size.")
         views = hosts.views(inputs)
         launch = tuned_launch(without_calls(program), tuple(view.nbytes for view in views), config, self._limits)
         with self._measuring, sealed:
-            lent = Lent(self._lease.backend, self._pipeline, self._reference, self._decisions, self._clock)
-            tuner = Tuner(lent, launch, views, settings)
+            prepare, hosts_of = self._pipeline, self._inputs
+            lent = Lent(self._lease.backend, prepare, hosts_of, self._reference, self._decisions, self._clock)
+            tuner = Tuner(lent, launch, views, settings, variants)
             pins = self._sources.pins
             pin = None if pins is None else pins.get(tuner.key)
             if pin is not None and launch.why_not(pin.candidate) is None:
@@ -153,9 +160,8 @@ class TuningService:
             self._telemetry.event("vyre.tuning.pin_ignored", program=key.program, reason=obstacle)
             return obstacle
         assert pin is not None
-        return Tuned(
-            launch.config_of(pin.candidate), TuningSource.PIN, f"{pin.candidate} is pinned", pin.kind.is_measured
-        )
+        why, config = f"{pin.candidate} is pinned", launch.config_of(pin.candidate)
+        return Tuned(config, TuningSource.PIN, why, pin.kind.is_measured, pin.candidate.constants)
 
     def _remembered(self, key: TuningKey, launch: TunedLaunch) -> Tuned | str:
         """Returns the winner of the latest stored run, or why there is none."""
@@ -171,7 +177,8 @@ class TuningService:
         obstacle = launch.why_not(verdict.winner)
         if obstacle is not None:
             return f"{verdict.winner} won, but here {obstacle}"
-        return Tuned(launch.config_of(verdict.winner), TuningSource.STORE, why, kind.is_measured)
+        config, constants = launch.config_of(verdict.winner), verdict.winner.constants
+        return Tuned(config, TuningSource.STORE, why, kind.is_measured, constants)
 
     # ---- details
     def _inputs(self, program: Program) -> HostInputs:

@@ -7,20 +7,22 @@ measured; a pure policy derives the winner from them anew each time.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, replace
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias
 
 from vyre.app.notebooks.progress import progress
 from vyre.app.pipeline import Pipeline
+from vyre.app.preparing import merged_for
 from vyre.app.tuning.keys import time_kind, tuning_key
 from vyre.app.tuning.launches import TunedLaunch
 from vyre.app.tuning.remembered import step_of, told, why_of
 from vyre.app.tuning.report import Rejected, TuningReport, TuningSource
 from vyre.app.tuning.timing import WARM_UP, bytes_of, estimated_cost, run_ns
 from vyre.domain.dispatch import DispatchConfig
-from vyre.domain.errors import BackendError, DispatchFailed, InvalidConfig
+from vyre.domain.errors import BackendError, DispatchFailed, InvalidConfig, VyreError
 from vyre.domain.ir.program import Program
 from vyre.domain.record import FloatRange, record
 from vyre.domain.tuning import PADDED, Candidate, TimeKind, TuningKey, TuningRecord
@@ -30,10 +32,13 @@ from vyre.policies.tuning.workgroup_candidates import SizeOccupancy, shortlist
 from vyre.ports.support import Clock
 
 if TYPE_CHECKING:
+    from vyre.app.host_arrays import HostInputs
+    from vyre.app.kernels.launches import KernelLaunch
     from vyre.ports.backend import Backend
     from vyre.ports.requests import HostBytes
     from vyre.ports.tuning_store import TuningStore
 
+Variants: TypeAlias = "Mapping[str, Callable[[], KernelLaunch]]"
 MOST_CANDIDATES: Final = 64
 WRONG_BYTES: Final = "its bytes are not those of the reference"
 _NOT_TUNED: Final = ("fixpoint_iterations", "race_check", "profile")
@@ -67,11 +72,12 @@ class Lent(NamedTuple):
     """The parts of a session that the tuner uses.
 
     ``pipeline`` and ``reference`` prepare a program under a config, on the backend and on the reference; the reference
-    is open as long as the context.
+    is open as long as the context.  ``inputs`` returns what converts those of a program.
     """
 
     backend: Backend
     pipeline: Callable[[Program, DispatchConfig], Pipeline]
+    inputs: Callable[[Program], HostInputs]
     reference: Callable[[Program, DispatchConfig], AbstractContextManager[Pipeline]]
     decisions: DecisionSink | None
     clock: Clock
@@ -80,15 +86,25 @@ class Lent(NamedTuple):
 class _Entrant(NamedTuple):
     candidate: Candidate
     pipeline: Pipeline
+    views: tuple[HostBytes, ...]
 
 
 class Tuner:
-    """Tunes one launch, once.  Raises ``InvalidConfig`` for a config under which there is nothing to tune."""
+    """Tunes one launch, once; ``variants`` are launches of its kernel with other constants.
+
+    Raises ``InvalidConfig`` for a config under which there is nothing to tune.
+    """
 
     def __init__(
-        self, lent: Lent, launch: TunedLaunch, views: tuple[HostBytes, ...], settings: TuningSettings = DEFAULT_SETTINGS
+        self,
+        lent: Lent,
+        launch: TunedLaunch,
+        views: tuple[HostBytes, ...],
+        settings: TuningSettings = DEFAULT_SETTINGS,
+        variants: Variants = MappingProxyType({}),
     ) -> None:
         check_tunable(launch.config)
+        self._variants = variants
         self._lent, self._launch, self._views, self._settings = lent, launch, views, settings
         self._now_ns = settings.now_ns or lent.clock.now_ns
         self._sizes = launch.sizes(lent.decisions)
@@ -112,7 +128,7 @@ class Tuner:
         samples, step = self._estimated(right) if self.kind is TimeKind.ESTIMATED else self._raced(right)
         candidates = tuple(entrant.candidate for entrant in right)
         winner = candidates[step.winner] if step.winner else None
-        if winner is not None and bytes_of(right[step.winner].pipeline, self._views) != expected:
+        if winner is not None and bytes_of(*right[step.winner][1:]) != expected:
             self._rejected.append(Rejected(winner, WRONG_BYTES))
             return self._report(TuningSource.RUN, candidates, samples, None, f"{winner} won, but {WRONG_BYTES}")
         if store is not None and not step.measure:
@@ -123,16 +139,29 @@ class Tuner:
     def _entrants(self) -> list[_Entrant]:
         """Returns the candidates, the declared config first; those that the backend cannot compile are rejected."""
         usual = Candidate(self._launch.declared)
-        entrants = [_Entrant(usual, self._pipeline(usual))]
+        entrants = [_Entrant(usual, self._pipeline(usual), self._views)]
         for candidate in self._proposed():
             if len(entrants) == MOST_CANDIDATES:
                 self._rejected.append(Rejected(candidate, f"{MOST_CANDIDATES} candidates are enough"))
                 continue
             try:
-                entrants.append(_Entrant(candidate, self._pipeline(candidate)))
+                entrants.append(_Entrant(candidate, self._pipeline(candidate), self._views))
             except BackendError as error:
                 self._rejected.append(Rejected(candidate, error.message))
+        for constants, launch_of in self._variants.items():
+            candidate = Candidate(self._launch.declared, constants)
+            try:
+                if why := self._launch.why_not(candidate):
+                    raise InvalidConfig(why)
+                entrants.append(self._varied(constants, launch_of()))
+            except VyreError as error:
+                self._rejected.append(Rejected(candidate, error.message))
         return entrants
+
+    def _varied(self, constants: str, launch: KernelLaunch) -> _Entrant:
+        pipeline = self._lent.pipeline(launch.program, merged_for(launch.program, launch.config, **launch.shorthand))
+        candidate = Candidate(launch.program.workgroup_size[0], constants)
+        return _Entrant(candidate, pipeline, self._lent.inputs(launch.program).views(launch.inputs))
 
     def _pipeline(self, candidate: Candidate) -> Pipeline:
         return self._lent.pipeline(self._launch.program, self._launch.config_of(candidate))
@@ -198,7 +227,7 @@ class Tuner:
     def _check(self, entrant: _Entrant, expected: dict[str, bytes], right: list[_Entrant], *, is_usual: bool) -> None:
         """Adds a candidate to ``right`` if its bytes are as expected, and else rejects it."""
         try:
-            outputs = [bytes_of(entrant.pipeline, self._views) for _ in range(WARM_UP)]
+            outputs = [bytes_of(entrant.pipeline, entrant.views) for _ in range(WARM_UP)]
         except BackendError as error:
             if is_usual:
                 raise
@@ -226,14 +255,13 @@ class Tuner:
                 if not step.measure or (budget_s is not None and self._now_ns() - started > budget_s * 1_000_000_000):
                     return times, step
                 for place in step.measure if forwards else reversed(step.measure):  # alternating the order
-                    pipeline = entrants[place].pipeline
-                    samples[place].append(run_ns(pipeline, self._views, self.kind, self._now_ns))
+                    samples[place].append(run_ns(*entrants[place][1:], self.kind, self._now_ns))
                 forwards = not forwards
                 advance("")
 
     def _estimated(self, entrants: list[_Entrant]) -> tuple[tuple[tuple[int, ...], ...], Step]:
         backend = self._lent.backend
-        costs = tuple((estimated_cost(entrant.pipeline, self._views, backend),) for entrant in entrants)
+        costs = tuple((estimated_cost(entrant.pipeline, entrant.views, backend),) for entrant in entrants)
         return costs, step_of(self.kind, costs, self._settings.thresholds, self._lent.decisions)
 
     # ---- remembering
@@ -251,7 +279,9 @@ class Tuner:
 
     def _remembered(self, store: TuningStore) -> TuningReport | None:
         verdict = told(store.get(self.key), self.kind, self._settings.thresholds)
-        if verdict is None or (verdict.winner is not None and verdict.winner.size not in self._sizes.sizes):
+        if verdict is None or (verdict.winner is not None and self._launch.why_not(verdict.winner) is not None):
+            return None
+        if not self._variants.keys() <= {candidate.profile for candidate in (*verdict.candidates, *verdict.wrong)}:
             return None
         self._rejected += [Rejected(candidate, WRONG_BYTES) for candidate in verdict.wrong]
         why = self._why(verdict.step, verdict.candidates)

@@ -27,13 +27,13 @@ from vyre.domain.frontend.operands import Array, Constant, Operand, Scalar, Thin
 from vyre.domain.frontend.size_expressions import RefusedSize, SizeExpression
 from vyre.domain.frontend.source import Places, Source, carried_source, nested_too_deep, source_of
 from vyre.domain.frontend.statements import STATEMENTS
+from vyre.domain.ir.arguments import workgroup_size
 from vyre.domain.ir.buffers import Access, Buffer, MemoryKind
 from vyre.domain.ir.expr import Expr, Literal, Load
 from vyre.domain.ir.numpy_scalars import value_type
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.size_parameters import SIZE_NAMES
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.names import Dim3
 
 _U32: Final = ScalarType.U32
 _ACCESS: Final = {"in": Access.READ_ONLY, "inout": Access.READ_WRITE, "out": Access.READ_WRITE}
@@ -49,6 +49,8 @@ class Parameter(NamedTuple):
 
 Types: TypeAlias = Mapping[str, ScalarType]
 """The types that the type parameters of a generic kernel stand for, by name."""
+Statics: TypeAlias = Mapping[str, int | float | bool]
+Axes: TypeAlias = tuple[int | str, ...]
 
 
 class Specialized:
@@ -82,14 +84,19 @@ class KernelDefinition:
     """A function that becomes programs: one for each combination of types and static values."""
 
     def __init__(
-        self, function: FunctionType, workgroup: Dim3, local_names: Mapping[str, Any], lines: tuple[str, ...] = ()
+        self, function: FunctionType, workgroup: Axes, local_names: Mapping[str, Any], lines: tuple[str, ...] = ()
     ) -> None:
         """``lines``: the text of the function, where another process has read it."""
         self.function: Final = function
         self.workgroup: Final = workgroup
+        """The lanes along each axis; a name is that of the static parameter that tells them."""
         self.source: Final[Source] = carried_source(function, lines) if lines else source_of(function)
         self._local_names = local_names
         self.parameters: Final[tuple[Parameter, ...]] = self._read_parameters()
+        numbers = {one.name for one in self.parameters if isinstance(one.type, StaticType) and one.type.kind is int}
+        if unknown := [size for size in workgroup if isinstance(size, str) and size not in numbers]:
+            fix = f"annotate a parameter: {unknown[0]}: Static[int], or give a number."
+            self.source.fail(self.source.tree, f"workgroup: `{unknown[0]}` is no static parameter", fix)
         try:
             self._names = names_of(self.source.tree, frozenset(one.name for one in self.parameters))
         except RecursionError:
@@ -196,7 +203,7 @@ class KernelDefinition:
         return annotation_of(self.function, self.source, self._local_names, node, parameter)
 
     # ------------------------------------------------------------ programs
-    def specialized(self, types: Types, statics: Mapping[str, int | float | bool]) -> Specialized:
+    def specialized(self, types: Types, statics: Statics) -> Specialized:
         """Returns the program for some types and static values.
 
         Raises ``KernelSourceError`` and ``InvalidProgram``.
@@ -208,40 +215,39 @@ class KernelDefinition:
         except RecursionError:
             raise nested_too_deep(self.source.code) from None
 
-    def _specialized(self, types: Types, statics: Mapping[str, int | float | bool]) -> Specialized:
+    def _specialized(self, types: Types, statics: Statics) -> Specialized:
         from vyre.domain.validation.validator import check_rules
 
         if self.function.__code__ is not self.source.code:
             fix = "decorate the function that is meant with @vyre.kernel."
             self.source.fail(self.source.tree, f"`{self.name}` has got other code since it became a kernel", fix)
         walk = self.walked(types, statics)
-        program = self._program(walk)
+        program = self._program(walk, statics)
         report = check_rules(program)
         if not report.ok:
             raise report.error(self._excerpt(types, statics))
         return Specialized(program, tuple(walk.captures.values()))
 
-    def _program(self, walk: Lowering) -> Program:
+    def _program(self, walk: Lowering, statics: Statics) -> Program:
         place = self.source.place(self.source.tree)
         body, definitions = flattened(walk.finish(), walk.unique), walk.definitions.all()
         sizes = tuple([(name, *size) for name, size in walk.sizes.items()])
-        return Program(
-            tuple(walk.buffers), self.workgroup, body, self.name, definitions=definitions, loc=place, sizes=sizes
-        )
+        lanes = workgroup_size(tuple([statics[size] if isinstance(size, str) else size for size in self.workgroup]))
+        return Program(tuple(walk.buffers), lanes, body, self.name, definitions=definitions, loc=place, sizes=sizes)
 
-    def _excerpt(self, types: Types, statics: Mapping[str, int | float | bool]) -> str:
+    def _excerpt(self, types: Types, statics: Statics) -> str:
         """Returns the line that the first error of an invalid program means; the program is made again to find it."""
         from vyre.domain.validation.validator import check_rules
 
         places = Places()
-        errors = check_rules(self._program(self.walked(types, statics, places=places))).errors
+        errors = check_rules(self._program(self.walked(types, statics, places=places), statics)).errors
         return places.excerpt(errors[0].loc) if errors else ""
 
     @in_default_mode
     def walked(
         self,
         types: Types,
-        statics: Mapping[str, int | float | bool],
+        statics: Statics,
         *,
         guess: bool = True,
         places: Places | None = None,
@@ -271,7 +277,7 @@ class KernelDefinition:
             else:
                 racing |= branches
 
-    def _walk(self, k: Lowering, types: Types, statics: Mapping[str, int | float | bool]) -> None:
+    def _walk(self, k: Lowering, types: Types, statics: Statics) -> None:
         frame = k.frame
         read(k, self.function, "__code__")
         parameters = self._operands(k, types, statics)
@@ -285,7 +291,7 @@ class KernelDefinition:
         declare_parameters(k, parameters)
         run_body(k, self.source.tree.body)
 
-    def _operands(self, k: Lowering, types: Types, statics: Mapping[str, int | float | bool]) -> dict[str, Operand]:
+    def _operands(self, k: Lowering, types: Types, statics: Statics) -> dict[str, Operand]:
         """Declares the parameters; returns what each means in the body."""
         operands: dict[str, Operand] = {}
         sized: list[tuple[str, ArrayType, ScalarType, ast.arg]] = []

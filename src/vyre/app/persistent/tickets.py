@@ -54,7 +54,7 @@ class Ticket(Unique):
     def __init__(self, jobs: SubmittedJobs, engine: PersistentEngine, number: int, memory: JobMemory | None) -> None:
         self.jobs: Final = jobs
         self.engine: Final = engine
-        self.number = number
+        self.number: int = number
         self.memory = memory
         """The memory of the job; None once the outcome is there, or for a job of a batch."""
         self._outcome: Result | VyreError | None = None
@@ -196,7 +196,7 @@ class Part(Unique):
         self, engine: PersistentEngine, first: int, jobs: int, start: int, columns: tuple[npt.NDArray[Any], ...]
     ) -> None:
         self.engine: Final = engine
-        self.first = first
+        self.first: int = first
         self.jobs: Final = jobs
         self.start: Final = start
         self.columns: Final = columns

@@ -135,7 +135,8 @@ class Ring(Unique):
         self._memory: list[int] = []
         self._keep: list[object] = [group, code]
         self._last: dict[str, int] | None = None
-        self._is_ending = self.closed = False
+        self._is_ending = False
+        self.closed: bool = False
         self._frame_words: Final = 6 + 2 * len(spec.counts)
         self._runner_bytes: Final = -(-(at.Runner.frame + 8 * self._frame_words) // at.LINE) * at.LINE
         try:

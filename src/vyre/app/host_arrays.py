@@ -457,7 +457,7 @@ class CopyOutStorage(ArrayStorage):
         in_place: Sequence[str] = (),
         direct: bool = False,
     ) -> None:
-        self._dtypes, self._shapes, self.arrays = dtypes, shapes, ()
+        super().__init__(dtypes, shapes)
         self._names, self._out, self._in_place, self._direct = names, out, in_place, direct
         self.copies: bool = False
         """Whether results have to be copied to arrays of the caller."""
@@ -466,7 +466,7 @@ class CopyOutStorage(ArrayStorage):
 
     def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
         """Checks the sizes, and allocates what is not written in place.  Raises ``InvalidInput``."""
-        arrays = []
+        arrays: list[Array] = []
         for slot, name in enumerate(self._names):
             count, target = sizes[slot] // self._dtypes[slot].itemsize, self._out.get(name)
             if target is not None:
@@ -482,7 +482,8 @@ class CopyOutStorage(ArrayStorage):
                 self.copies = True
             shape = None if self._shapes is None else self._shapes[slot]
             arrays.append(np.empty(shape_for(count, shape), self._dtypes[slot]))
-        self.updating, self.arrays = self._in_place, tuple(arrays)
+        self.updating = self._in_place
+        self.arrays: tuple[Array, ...] = tuple(arrays)
         return tuple([memoryview(a).cast("B") if a.size else _NO_OUTPUT for a in arrays])  # type: ignore[arg-type]
 
     def delivered(self, arrays: tuple[Array, ...], out: Mapping[str, Array]) -> tuple[Array, ...]:

@@ -36,7 +36,7 @@ class Room:
     """The number of elements that a file may still have by generators and repetition."""
 
     def __init__(self) -> None:
-        self.elements = _MAX_ELEMENTS
+        self.elements: int = _MAX_ELEMENTS
 
     def taken(self, cursor: Cursor) -> int:
         """Returns the number of elements at the cursor, which must fit."""

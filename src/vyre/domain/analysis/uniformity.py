@@ -24,6 +24,7 @@ from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.branches import branches
 from vyre.domain.ir.forms import FORMS
 from vyre.domain.ir.node import Node
+from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.operators import BinaryOp, Ordering
 from vyre.domain.ir.program import Program, kept_with_program
 
@@ -86,6 +87,8 @@ def unmet_needs(program: Program) -> Iterator[UnmetNeed]:
 
     The facts found on the way are cached on the program.
     """
+    if _NEEDING.isdisjoint(node_facts(program).types):
+        return
     analysis = _Analysis(program)
     program._cache[_CACHED] = analysis.facts()
     for need in analysis.needs:
@@ -95,6 +98,8 @@ def unmet_needs(program: Program) -> Iterator[UnmetNeed]:
             yield UnmetNeed(need, after_end=True)
 
 
+_NEEDING: Final = ir.EXCHANGING | {ir.Barrier, ir.GridLoop}
+"""Statements and expressions that lanes must reach together."""
 _FIXED: Final = ir.EXCHANGING | {ir.SubgroupLane, ir.Atomic}
 """Expressions whose level does not depend on the values of their operands."""
 _SUBGROUP_LANES: Final = 32

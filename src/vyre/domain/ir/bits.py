@@ -19,6 +19,11 @@ _TAKEN: Final[dict[TypeKind, tuple[tuple[type, ...], str]]] = {
     TypeKind.FLOAT: ((int, float), "a number"),
     TypeKind.BOOL: ((bool,), "a bool"),
 }
+_RANGES: Final = {
+    dtype: (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype.is_signed else (0, (1 << dtype.bits) - 1)
+    for dtype in ScalarType
+    if dtype.is_integer
+}
 _CANONICAL_NAN: Final = {ScalarType.F32: 0x7FC0_0000, ScalarType.F64: 0x7FF8_0000_0000_0000}
 
 
@@ -28,6 +33,8 @@ def value_bits(dtype: ScalarType, value: int | float | bool) -> int:
     Integers out of range raise ``ValueError``.  Floats round once to nearest even and overflow to infinity; NaN
     becomes the canonical NaN.
     """
+    if type(value) is int and (range_ := _RANGES.get(dtype)) is not None and range_[0] <= value <= range_[1]:
+        return value if value >= 0 else value + (1 << dtype.bits)
     if dtype.is_float:
         return _float_bits(dtype, value)
     if dtype.kind is TypeKind.BOOL:
@@ -104,6 +111,4 @@ def bits_value(dtype: ScalarType, bits: int) -> int | float | bool:
 
 def integer_range(dtype: ScalarType) -> tuple[int, int]:
     """Returns the least and the greatest value of an integer type."""
-    if dtype.is_signed:
-        return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
-    return 0, (1 << dtype.bits) - 1
+    return _RANGES[dtype]

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar, Token
 from functools import wraps
-from types import FrameType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Final, NoReturn, ParamSpec, TypeVar
 
 from vyre.domain.errors import BuildError
@@ -83,7 +83,7 @@ def located(record: Callable[P, T]) -> Callable[P, T]:
     @wraps(record)
     def recorded(*args: P.args, **named: P.kwargs) -> T:
         loc = named.get("loc")
-        if loc is None:
+        if loc is None or loc is _GIVEN.get():
             return record(*args, **named)
         with At(loc):
             return record(*args, **named)
@@ -106,7 +106,15 @@ def caller_location() -> SourceLocation:
     frame = sys._getframe(1)
     while frame.f_globals.get("__name__") in _SURFACE_MODULES and frame.f_back is not None:
         frame = frame.f_back
-    return SourceLocation(frame.f_code.co_filename, frame.f_lineno, None, UNSHOWN)
+    code, line = frame.f_code, frame.f_lineno
+    latest = _LATEST[0]
+    if latest is None or latest[0] is not code or latest[1] != line:
+        latest = _LATEST[0] = (code, line, SourceLocation(code.co_filename, line, None, UNSHOWN))
+    return latest[2]
+
+
+_LATEST: Final[list[tuple[CodeType, int, SourceLocation] | None]] = [None]
+"""The line of Python that was asked for last, and its location, which all that it records shares."""
 
 
 def outside() -> SourceLocation:

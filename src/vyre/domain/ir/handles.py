@@ -226,7 +226,11 @@ class BufferHandle(Atomics[Operand]):
         if not self._buffer.is_writable:
             fail(f"{self._origin.label} is read-only", "declare it with p.inout or p.output to store to it.")
         place = self._index(index)
-        stored = typed(value, self._dtype, f"what is stored to {self._origin.label}")
+        stored: Value = (
+            value
+            if isinstance(value, Value) and value.dtype is self._dtype
+            else typed(value, self._dtype, f"what is stored to {self._origin.label}")
+        )
         take = self._recorder.consume
         self._recorder.emit(Store(self.name, take(place), take(stored), loc=caller_location()))
         self._recorder.mark_written(self._origin)
@@ -240,6 +244,8 @@ class BufferHandle(Atomics[Operand]):
     def _index(self, index: Operand) -> Value:
         if not isinstance(index, Value):
             self._check_plain_index(index)
+        elif index.dtype.is_integer:
+            return index
         return integer(index, f"an index of {self._origin.label}")
 
     def _check_plain_index(self, index: object) -> None:

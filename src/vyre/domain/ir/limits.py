@@ -15,7 +15,7 @@ from vyre.domain.ir.buffers import NO_HINTS, Buffer
 from vyre.domain.ir.node import fields_getter, misplaced
 from vyre.domain.ir.operators import AtomicOp
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.ir.walk import measure, program_statements, unique_expressions
+from vyre.domain.ir.walk import measure, program_statements, size_if_small, unique_expressions
 from vyre.domain.program_report import InvalidProgram
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _check(program: Program) -> None:
             elif type(stmt) is ir.IndirectDispatch:
                 _check_range("the offset of an indirect dispatch", stmt.offset, U64_MAX)
             for operand in ir.operands(stmt):
-                size = _size_if_small(operand)
+                size = size_if_small(operand, MAX_EXPRESSION_DEPTH, _CHECKS)
                 if not size:
                     height, size = measure(operand, measured, MAX_NODES + 1, _CHECKS)
                     if height > MAX_EXPRESSION_DEPTH:
@@ -119,22 +119,6 @@ def _check_labels(stmt: ir.Switch) -> None:
         for label in arm.labels:
             if type(label) is not ir.Literal:
                 raise misplaced(label, "a label of `switch`", "Literal.of(ScalarType.U32, 1)")
-
-
-def _size_if_small(root: ir.Expr) -> int:
-    """Returns the number of nodes of a valid expression with too few of them to be too deep; 0 for a larger one."""
-    size, stack = 0, [root]
-    while stack:
-        node = stack.pop()
-        kind = type(node)
-        if kind in _CHECKS:
-            _CHECKS[kind](node)
-        if kind not in ir.LEAVES:
-            stack += ir.children(node)
-        size += 1
-        if size > MAX_EXPRESSION_DEPTH:
-            return 0
-    return size
 
 
 def is_name_too_long(name: str) -> bool:

@@ -372,10 +372,10 @@ def deciding_type(*operands: Operand) -> ScalarType | None:
 
 def derive(expr: Expr, dtype: ScalarType, *operands: Value) -> Value:
     """Returns the value of ``expr``, which reads everything that its operands read."""
-    check_in_scope(operands[0])
-    reads = operands[0].reads
-    for operand in operands[1:]:
-        check_in_scope(operand)
+    reads = NO_READS
+    for operand in operands:
+        if operand._scope is not None:
+            check_in_scope(operand)
         more = operand.reads
         if more and more is not reads:
             reads = _merged(reads, more) if reads else more
@@ -427,12 +427,13 @@ def binary(op: BinaryOp, left: Operand, right: Operand) -> Value:
     else:
         a = as_value(left, deciding_type(left, right))
         b = as_value(right, a.dtype)
-    if a.dtype is ScalarType.BOOL and b.dtype is ScalarType.BOOL:
+    of_left, of_right = a._dtype, b._dtype
+    if of_left is ScalarType.BOOL and of_right is ScalarType.BOOL:
         op = _LOGICAL.get(op, op)
-    dtype = binary_result(op, a.dtype, b.dtype)
+    dtype = binary_result(op, of_left, of_right)
     if dtype is None:
         _untypable(op, a, b)
-    return derive(Binary(op, a.expr, b.expr, loc=caller_location()), dtype, a, b)
+    return derive(Binary(op, a._expr, b._expr, loc=caller_location()), dtype, a, b)
 
 
 def unary(op: UnaryOp, operand: Operand) -> Value:
@@ -455,17 +456,19 @@ def type_error(operation: str, dtype: ScalarType, allowed: frozenset[ScalarType]
 
 
 def _constant(dtype: ScalarType, value: int | float, role: str = "") -> Value:
-    prefix = f"{role} must be {dtype.text}: " if role else ""
-    if isinstance(value, bool) and dtype.kind is not TypeKind.BOOL:
+    if type(value) is bool and dtype is not ScalarType.BOOL:
+        prefix = f"{role} must be {dtype.text}: "
         problem = f"{prefix}{value!r} is a bool" if role else f"{value!r} is a bool where {dtype.text} is expected"
         fail(problem, f"write {int(value)}, or cast the condition.")
     try:
         bits = value_bits(dtype, value)
     except (ValueError, OverflowError, TypeError) as error:
         message, _, fix = str(error).partition(" Fix: ")
+        prefix = f"{role} must be {dtype.text}: " if role else ""
         fail(prefix + message.removesuffix("."), fix or f"use a number that fits {dtype.text}.")
     constant = Literal(dtype, bits, loc=caller_location())
     if dtype.is_float and constant.value in _INFINITIES and value not in _INFINITIES:
+        prefix = f"{role} must be {dtype.text}: " if role else ""
         fail(f"{prefix}{shown(value)} overflows {dtype.text}", "use a smaller number, f64, or float('inf').")
     return Value(constant, dtype)
 

@@ -106,21 +106,44 @@ def of_this_loop(body: Body) -> Iterator[Stmt]:
                 stack += nested
 
 
+def size_if_small(
+    root: Expr, most: int, checks: Mapping[type, Callable[[Any], None]], visited: dict[int, Expr] | None = None
+) -> int:
+    """Returns the size of an expression, 0 if it is above ``most``; it is less deep than large.
+
+    It is found faster than by ``measure``, which says what ``checks`` and ``visited`` are.
+    """
+    size, stack = 0, [root]
+    while stack:
+        node = stack.pop()
+        kind = type(node)
+        if kind in checks:
+            checks[kind](node)
+        if kind not in LEAVES:
+            stack += children(node)
+        if visited is not None:
+            visited[id(node)] = node
+        size += 1
+        if size > most:
+            return 0
+    return size
+
+
 _LEAF: Final = (0, 1)
-_NO_CHECKS: Final[Mapping[type, Callable[[Any], None]]] = {}
+NO_CHECKS: Final[Mapping[type, Callable[[Any], None]]] = {}
 
 
 def measure(
     root: Expr,
     known: dict[int, tuple[int, int]],
     most: int,
-    checks: Mapping[type, Callable[[Any], None]] = _NO_CHECKS,
-    visited: list[Expr] | None = None,
+    checks: Mapping[type, Callable[[Any], None]] = NO_CHECKS,
+    visited: dict[int, Expr] | None = None,
 ) -> tuple[int, int]:
     """Returns height (0 for a leaf) and size, at most ``most``, of an expression; shared nodes count at every use.
 
     ``known`` memoizes nodes by identity, so that the cost is linear in distinct nodes.  ``checks``, by the type of a
-    node, are called with each node that is not in ``known``, and ``visited`` receives these nodes.
+    node, are called with each node that is not in ``known``, and ``visited`` receives these nodes by identity.
     """
     measured = known.get(id(root))
     if measured is not None:
@@ -141,8 +164,8 @@ def measure(
         if len(stack) == waiting:
             if type(node) in checks:
                 checks[type(node)](node)
-            if visited is not None and id(node) not in known:  # a shared node may have waited here twice
-                visited.append(node)
+            if visited is not None:
+                visited[id(node)] = node
             known[id(node)] = (height, size if size < most else most)
             stack.pop()
     return known[id(root)]

@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.branches import branches
+from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.walk import containers
@@ -17,10 +18,11 @@ _Pending: TypeAlias = dict[str, ir.AsyncLoad | ir.AsyncStore]
 
 def check_async_copies(program: Program, findings: Findings) -> None:
     """Reports asynchronous copies that are not paired with one wait on every path."""
-    if any(isinstance(stmt, ir.AsyncLoad | ir.AsyncStore | ir.AsyncWait) for stmt in ir.walk_statements(program.body)):
+    if not _COPYING.isdisjoint(node_facts(program).types):
         _Pairing(program, findings)
 
 
+_COPYING: Final = frozenset({ir.AsyncLoad, ir.AsyncStore, ir.AsyncWait})
 _MATTERING: Final = (
     ir.AsyncLoad,
     ir.AsyncStore,

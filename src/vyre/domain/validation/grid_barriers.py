@@ -8,6 +8,7 @@ from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.accesses import Touch, accesses
 from vyre.domain.ir.branches import branches
 from vyre.domain.ir.node import Node
+from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.program import Access, Program
 from vyre.domain.ir.walk import containers, of_this_loop, unique_nodes
@@ -31,7 +32,8 @@ def check_grid_barriers(program: Program, findings: Findings) -> None:
     """Reports grid barriers, grid loops, locals, and workgroup and private memory that prevent splitting the
     program.
     """
-    if any(map(splits_grid, ir.walk_statements(program.body))):
+    kinds = node_facts(program).types
+    if ir.GridLoop in kinds or (ir.Barrier in kinds and any(map(is_grid_barrier, ir.walk_statements(program.body)))):
         _GridBarriers(program, findings)
 
 

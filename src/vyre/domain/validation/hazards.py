@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 from vyre.domain.ir import nodes as ir
 from vyre.domain.ir.accesses import Touch, accesses
 from vyre.domain.ir.branches import branches
+from vyre.domain.ir.node_facts import node_facts
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.walk import containers
 from vyre.domain.validation.findings import Findings, Path
@@ -21,6 +22,8 @@ _State: TypeAlias = dict[str, int]
 
 def check_hazards(program: Program, findings: Findings) -> None:
     """Reports a hazard at the second access, and continues as if a barrier preceded that access."""
+    if ir.ATOMICS.isdisjoint(node_facts(program).types):
+        return
     kinds: dict[str, int] = {}
     for stmt in ir.walk_statements(program.body):
         for buffer, kind in _kinds(stmt).items():

@@ -14,8 +14,8 @@ from vyre.domain.ir.limits import (
 from vyre.domain.ir.node import misplaced
 from vyre.domain.ir.node_facts import remember_nodes
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import Body, Stmt, nested, operands, own_size
-from vyre.domain.ir.walk import measure
+from vyre.domain.ir.stmt import WITH_BODIES, Body, Stmt, nested, operands, own_size
+from vyre.domain.ir.walk import NO_CHECKS, measure, size_if_small
 from vyre.domain.validation.findings import Findings
 
 
@@ -36,7 +36,7 @@ def check_structure(program: Program, findings: Findings) -> bool:
     too_deep: set[str] = set()
     measured: dict[int, tuple[int, int]] = {}
     statements: list[Stmt] = []
-    expressions: list[Expr] = []
+    expressions: dict[int, Expr] = {}
     pending: list[tuple[Body, int]] = [(program.body, 0)]
     for definition in program.definitions:
         if type(definition) is not Definition:
@@ -65,17 +65,20 @@ def check_structure(program: Program, findings: Findings) -> bool:
         for stmt in body:
             nodes += own_size(stmt) - 1
             for operand in operands(stmt):
-                height, size = measure(operand, measured, MAX_PROGRAM_NODES + 1, visited=expressions)
+                size = size_if_small(operand, MAX_EXPRESSION_DEPTH, NO_CHECKS, expressions)
+                if not size:
+                    height, size = measure(operand, measured, MAX_PROGRAM_NODES + 1, visited=expressions)
+                    if height > MAX_EXPRESSION_DEPTH and "V033" not in too_deep:
+                        message = f"an expression is {height} operators deep; the limit is {MAX_EXPRESSION_DEPTH}"
+                        findings.add("V033", message, operand, stmt)
+                        too_deep.add("V033")
                 nodes += size
-                if height > MAX_EXPRESSION_DEPTH and "V033" not in too_deep:
-                    message = f"an expression is {height} operators deep; the limit is {MAX_EXPRESSION_DEPTH}"
-                    findings.add("V033", message, operand, stmt)
-                    too_deep.add("V033")
-            pending += nested(stmt, depth)
+            if type(stmt) in WITH_BODIES:
+                pending += nested(stmt, depth)
             if nodes > MAX_PROGRAM_NODES:
                 findings.add("V019", f"more than {MAX_PROGRAM_NODES} nodes with shared ones written out", program)
                 return False
     if too_deep:
         return False
-    remember_nodes(program, statements, expressions)
+    remember_nodes(program, statements, expressions.values())
     return True

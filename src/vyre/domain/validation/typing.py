@@ -94,6 +94,8 @@ class ExpressionTyper:
 
     def type_of(self, expr: ir.Expr) -> ScalarType | None:
         """Returns the type of an expression of the current statement; None if it breaks a rule."""
+        if type(expr) is ir.Literal:
+            return expr.dtype
         key = id(expr)
         if key in self._known:
             return self._known[key]

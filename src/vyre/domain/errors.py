@@ -140,21 +140,45 @@ class UnsupportedFeature(BackendError):
         super().__init__(f"backend `{backend}` does not support `{feature}`", fix=fix)
 
 
-class DeviceLimitExceeded(BackendError):
+def _line_of(loc: SourceLocation | None) -> str:
+    """Returns the line at a location with the position underlined, behind a line break; nothing where it is unknown."""
+    from vyre.domain.excerpts import indented_excerpt  # only for errors
+
+    line = indented_excerpt(loc)
+    return f"\n{line}" if line else ""
+
+
+class _PlacedError(BackendError):
+    """An error about a part of a program; ``loc`` is its location in the user's source, None where that is unknown."""
+
+    loc: SourceLocation | None = None
+
+    def place(self, loc: SourceLocation) -> None:
+        """Sets ``loc``; the message then names it, and shows its line where that is known."""
+        self.loc = loc
+        self.message = f"{loc}: {self.message}"
+        self.args: tuple[Any, ...] = (f"{loc}: {self.args[0]}{_line_of(loc)}",)
+
+
+class DeviceLimitExceeded(_PlacedError):
     """A valid program or launch is larger than the device allows.
 
     ``what`` has the size ``needed``, of which ``offered`` is the most; ``limit`` is the name that the profile has for
-    it, if it has one.
+    it, if it has one, and ``buffer`` that of the buffer that is too large.  ``loc``: where the user declared the
+    buffer or the workgroup memory, and else where the program begins; None where that is unknown.
     """
 
     code = ErrorCode.DEVICE_LIMIT_EXCEEDED
 
-    def __init__(self, *, what: str, limit: str, needed: int, offered: int, backend: str) -> None:
+    def __init__(
+        self, *, what: str, limit: str, needed: int, offered: int, backend: str, buffer: str | None = None
+    ) -> None:
         self.what: str = what
         self.limit: str = limit
         self.needed: int = needed
         self.offered: int = offered
         self.backend: str = backend
+        self.buffer: str | None = buffer
         message = f"the {what} is {needed}; backend `{backend}` allows {offered}"
         super().__init__(message, fix=f"use at most {offered}, or a backend that allows more.")
 
@@ -277,15 +301,7 @@ class InvalidInput(BackendError):
     default_fix = "pass one C-contiguous buffer of the declared element type per input, in binding order."
 
 
-def _line_of(loc: SourceLocation | None) -> str:
-    """Returns the line at a location with the position underlined, behind a line break; nothing where it is unknown."""
-    from vyre.domain.excerpts import indented_excerpt  # only for errors
-
-    line = indented_excerpt(loc)
-    return f"\n{line}" if line else ""
-
-
-class _LaneError(BackendError):
+class _LaneError(_PlacedError):
     """A lane ended a run at a statement of the program.
 
     ``loc`` is the location of that statement in the user's source; None where it has none, or where the backend does
@@ -293,15 +309,8 @@ class _LaneError(BackendError):
     """
 
     def __init__(self, message: str, site: str | None = None) -> None:
-        self.loc: SourceLocation | None = None
         self.site: str | None = site
         super().__init__(message)
-
-    def place(self, loc: SourceLocation) -> None:
-        """Sets ``loc``; the message then names it, and shows its line where that is known."""
-        self.loc = loc
-        self.message = f"{loc}: {self.message}"
-        self.args: tuple[Any, ...] = (f"{loc}: {self.args[0]}{_line_of(loc)}",)
 
 
 class TrapError(_LaneError):

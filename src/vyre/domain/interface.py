@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.errors import DeviceLimitExceeded
 from vyre.domain.geometry import LaneReach, LaunchLimits, check_geometry
 from vyre.domain.ir.expr import Atomic
 from vyre.domain.ir.node_facts import node_facts
@@ -57,10 +58,16 @@ def resolve_launch(
     The last one is kept on the program: several layers ask for the launch of the same dispatch.
     """
     last = program._cache.get("launch")
-    if isinstance(last, _Resolved) and last.config is config and last.input_nbytes == input_nbytes:
-        check_geometry(last.launch.grid, last.launch.workgroup, limits)
-        return last.launch
-    launch = launch_of(interface_of(program), input_nbytes, config, limits)
+    try:
+        if isinstance(last, _Resolved) and last.config is config and last.input_nbytes == input_nbytes:
+            check_geometry(last.launch.grid, last.launch.workgroup, limits)
+            return last.launch
+        launch = launch_of(interface_of(program), input_nbytes, config, limits)
+    except DeviceLimitExceeded as error:
+        from vyre.domain.sites import locate  # only for errors
+
+        locate(error, (program,))
+        raise
     program._cache["launch"] = _Resolved(config, input_nbytes, launch)
     return launch
 

@@ -34,7 +34,7 @@ from vyre.domain.ir.walk import program_statements, unique_expressions
 from vyre.domain.launch import geometry_of, sizes_of
 from vyre.domain.names import Dim3
 from vyre.domain.op_ids import ALL_OPS, INDIRECT_DISPATCH, INDIRECT_FIX, op_of, required_ops
-from vyre.domain.source_location import SourceLocation
+from vyre.domain.source_location import SourceLocation, joined
 from vyre.domain.validation.grid_barriers import splits_grid
 
 SHARED_ALIGNMENT: Final = 16
@@ -143,7 +143,8 @@ def missing_from(
             missing += [Missing(MissingKind.FEATURE, rule.name, rule.what, locations=_located(parts))] if parts else []
     grid, workgroup = _launched(program, config, input_nbytes)
     sizes = {} if input_nbytes is None else sizes_of(interface_of(program).plan, input_nbytes, config)
-    for excess, places in _excesses(program, grid, workgroup, profile.launch_limits(), sizes):
+    for excess in _excesses(program, grid, workgroup, profile.launch_limits(), sizes):
+        places = limit_places(excess, program)
         missing.append(Missing(MissingKind.LIMIT, excess.limit, excess.what, excess.needed, excess.offered, places))
     return tuple(missing)
 
@@ -209,15 +210,30 @@ def refusal(lacks: Sequence[Missing], backend: str) -> VyreError:
     if all(each.kind is MissingKind.LIMIT for each in lacks):
         first = lacks[0]
         assert first.needed is not None and first.offered is not None
-        return LaunchLimits(backend).excess(first.name, first.placed, first.needed, first.offered)
+        what = first.placed if len(first.locations) > 1 else first.what
+        error = LaunchLimits(backend).excess(first.name, what, first.needed, first.offered)
+        if (place := joined(*first.locations)) is not None:
+            error.place(place)
+        return error
     fix = INDIRECT_FIX if any(each.name == INDIRECT_DISPATCH for each in lacks) else None
     return UnsupportedFeature(feature="; ".join(map(str, lacks)), backend=backend, fix=fix)
 
 
 def check_program(program: Program, limits: LaunchLimits) -> None:
     """Raises ``DeviceLimitExceeded`` for a program above a limit of a backend, which its pipelines check alone."""
-    for excess, _ in _excesses(program, (1, 1, 1), program.workgroup_size, limits, {}):
+    for excess in _excesses(program, (1, 1, 1), program.workgroup_size, limits, {}):
+        if (place := joined(*limit_places(excess, program))) is not None:
+            excess.place(place)
         raise excess
+
+
+def limit_places(excess: DeviceLimitExceeded, program: Program) -> Places:
+    """Returns where a program declares what is above a limit: a buffer, its workgroup memory, or else itself."""
+    if excess.buffer is not None:
+        return _located([buffer for buffer in program.buffers if buffer.name == excess.buffer])
+    if excess.limit == "max_shared_memory_bytes":
+        return _located([buffer for buffer in program.buffers if buffer.is_workgroup])
+    return () if program.loc is None else (program.loc,)
 
 
 def shared_nbytes(program: Program) -> int:
@@ -231,18 +247,16 @@ Places: TypeAlias = tuple[SourceLocation, ...]
 
 def _excesses(
     program: Program, grid: Dim3, workgroup: Dim3, limits: LaunchLimits, sizes: Mapping[str, int]
-) -> Iterator[tuple[DeviceLimitExceeded, Places]]:
-    for excess in excesses(grid, workgroup, limits):
-        yield excess, ()
+) -> Iterator[DeviceLimitExceeded]:
+    yield from excesses(grid, workgroup, limits)
     most, needed = limits.max_shared_memory_bytes, shared_nbytes(program)
     if most is not None and needed > most:
-        shared = [buffer for buffer in program.buffers if buffer.is_workgroup]
-        yield limits.excess("max_shared_memory_bytes", "workgroup memory in bytes", needed, most), _located(shared)
+        yield limits.excess("max_shared_memory_bytes", "workgroup memory in bytes", needed, most)
     for buffer in program.abi_buffers:
         try:
             limits.check_buffer(buffer.name, sizes.get(buffer.name, buffer.static_nbytes or 0))
         except DeviceLimitExceeded as excess:
-            yield excess, _located([buffer])
+            yield excess
 
 
 def _parts(program: Program) -> Iterator[Part]:

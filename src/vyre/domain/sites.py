@@ -10,14 +10,14 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, Final
 
-from vyre.domain.errors import StepBudgetExceeded, TrapError
+from vyre.domain.errors import DeviceLimitExceeded, StepBudgetExceeded, TrapError
 from vyre.domain.frozen import frozen
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt_from
 from vyre.domain.ir.stmt import Loop, Stmt, Trap, walk_statements
 from vyre.domain.optimize.dialect_laws import keep_stated_laws, stated_laws
-from vyre.domain.source_location import SourceLocation
+from vyre.domain.source_location import SourceLocation, joined
 from vyre.domain.validation import CHECKED
 
 _CACHED: Final = "sites"
@@ -92,10 +92,17 @@ def trap_label(stmt: Trap) -> str:
 
 
 def locate(error: Exception, programs: Collection[Program]) -> None:
-    """Sets the ``loc`` of the error of a run to the location of the statement that ended it, where it is known.
+    """Sets the ``loc`` of the error of a run to the location of the statement that ended it, or of what is above a
+    limit, where it is known.
 
     ``programs`` are those that were run.
     """
+    if isinstance(error, DeviceLimitExceeded) and error.loc is None and len(programs) == 1:
+        from vyre.domain.missing import limit_places
+
+        for program in programs:
+            if (place := joined(*limit_places(error, program))) is not None:
+                error.place(place)
     if not isinstance(error, TrapError | StepBudgetExceeded) or error.loc is not None:
         return
     name, _, number = (error.site or "").rpartition(":")

@@ -7,6 +7,7 @@ import pytest
 from vyre import ProgramBuilder, u32
 from vyre.domain.analysis import uniformity
 from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import Stmt
 from vyre.domain.validation import hazards
 from vyre.domain.validation.validator import check_rules
 
@@ -44,7 +45,7 @@ def test_only_atomics_can_meet_plain_accesses(monkeypatch: pytest.MonkeyPatch, a
     asked: list[object] = []
     kinds = hazards._kinds
 
-    def counted(stmt: hazards.ir.Stmt) -> dict[str, int]:
+    def counted(stmt: Stmt) -> dict[str, int]:
         asked.append(stmt)
         return kinds(stmt)
 

@@ -59,7 +59,7 @@ class Scope:
         self.spellings = spellings
         self.sizes: dict[int, tuple[int, int]] = {}
         """Heights and sizes of expressions by identity."""
-        self.measured: list[Expr] = []
+        self.measured: dict[int, Expr] = {}
         """The expressions whose sizes are known, which keeps their identities."""
 
 

@@ -170,15 +170,14 @@ class DeviceLimitExceeded(_PlacedError):
 
     code = ErrorCode.DEVICE_LIMIT_EXCEEDED
 
-    def __init__(
-        self, *, what: str, limit: str, needed: int, offered: int, backend: str, buffer: str | None = None
-    ) -> None:
+    buffer: str | None = None
+
+    def __init__(self, *, what: str, limit: str, needed: int, offered: int, backend: str) -> None:
         self.what: str = what
         self.limit: str = limit
         self.needed: int = needed
         self.offered: int = offered
         self.backend: str = backend
-        self.buffer: str | None = buffer
         message = f"the {what} is {needed}; backend `{backend}` allows {offered}"
         super().__init__(message, fix=f"use at most {offered}, or a backend that allows more.")
 

@@ -28,19 +28,17 @@ class LaunchLimits(NamedTuple):
     max_shared_memory_bytes: int | None = None
     max_storage_buffer_bytes: int | None = None
 
-    def excess(
-        self, limit: str, what: str, needed: int, offered: int, buffer: str | None = None
-    ) -> DeviceLimitExceeded:
-        """Returns the error of a size above the limit of this name, of a buffer if one is named."""
-        return DeviceLimitExceeded(
-            what=what, limit=limit, needed=needed, offered=offered, backend=self.backend, buffer=buffer
-        )
+    def excess(self, limit: str, what: str, needed: int, offered: int) -> DeviceLimitExceeded:
+        """Returns the error of a size above the limit of this name."""
+        return DeviceLimitExceeded(what=what, limit=limit, needed=needed, offered=offered, backend=self.backend)
 
     def check_buffer(self, name: str, nbytes: int) -> None:
         """Raises ``DeviceLimitExceeded`` for a buffer that is larger than the device allows."""
         most = self.max_storage_buffer_bytes
         if most is not None and nbytes > most:
-            raise self.excess("max_storage_buffer_bytes", f"number of bytes in buffer `{name}`", nbytes, most, name)
+            error = self.excess("max_storage_buffer_bytes", f"number of bytes in buffer `{name}`", nbytes, most)
+            error.buffer = name
+            raise error
 
 
 class GridRule(Enum):

@@ -219,7 +219,7 @@ def _plain(quoted: str) -> str:
 def _commented(lines: list[str], places: Mapping[str, str]) -> Iterator[str]:
     last = ""
     for line in lines:
-        if _NODE.match(line) or _DESCRIBES_PLACES.match(line) or line.lstrip().startswith(";"):
+        if _NODE.match(line) or _DESCRIBES_PLACES.match(line):
             continue
         if line.startswith("define "):
             last = ""

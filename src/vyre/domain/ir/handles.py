@@ -226,13 +226,10 @@ class BufferHandle(Atomics[Operand]):
         if not self._buffer.is_writable:
             fail(f"{self._origin.label} is read-only", "declare it with p.inout or p.output to store to it.")
         place = self._index(index)
-        stored: Value = (
-            value
-            if isinstance(value, Value) and value.dtype is self._dtype
-            else typed(value, self._dtype, f"what is stored to {self._origin.label}")
-        )
+        if not (isinstance(value, Value) and value.dtype is self._dtype):
+            value = typed(value, self._dtype, f"what is stored to {self._origin.label}")
         take = self._recorder.consume
-        self._recorder.emit(Store(self.name, take(place), take(stored), loc=caller_location()))
+        self._recorder.emit(Store(self.name, take(place), take(value), loc=caller_location()))
         self._recorder.mark_written(self._origin)
 
     def __iter__(self) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
-from vyre.domain.ir.expr import LEAVES, Expr, Literal, Unary, children
+from vyre.domain.ir.expr import Expr, Literal, Unary
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import UnaryOp
 from vyre.domain.ir.program import Program, kept_with_program
-from vyre.domain.ir.stmt import Stmt, operands
+from vyre.domain.ir.stmt import Stmt
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.ir.walk import program_statements
+from vyre.domain.ir.walk import program_statements, unique_expressions
 
 _CACHED: Final = "node_facts"
 
@@ -36,18 +36,7 @@ def node_facts(program: Program) -> NodeFacts:
 
     Raises ``InvalidProgram`` for what is no statement or expression.
     """
-    seen: dict[int, Expr] = {}
-    stack: list[Expr] = []
-    statements = list(program_statements(program))
-    for roots in (*map(operands, statements), [definition.result for definition in program.definitions]):
-        stack += roots
-        while stack:
-            expr = stack.pop()
-            if id(expr) not in seen:
-                seen[id(expr)] = expr
-                if type(expr) not in LEAVES:
-                    stack += children(expr)
-    return _facts_of(statements, seen.values())
+    return _facts_of([*program_statements(program)], [*unique_expressions(program)])
 
 
 def remember_nodes(program: Program, statements: Collection[Stmt], expressions: Collection[Expr]) -> None:

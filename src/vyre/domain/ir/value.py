@@ -456,19 +456,17 @@ def type_error(operation: str, dtype: ScalarType, allowed: frozenset[ScalarType]
 
 
 def _constant(dtype: ScalarType, value: int | float, role: str = "") -> Value:
-    if type(value) is bool and dtype is not ScalarType.BOOL:
-        prefix = f"{role} must be {dtype.text}: "
+    prefix = f"{role} must be {dtype.text}: " if role else ""
+    if isinstance(value, bool) and dtype.kind is not TypeKind.BOOL:
         problem = f"{prefix}{value!r} is a bool" if role else f"{value!r} is a bool where {dtype.text} is expected"
         fail(problem, f"write {int(value)}, or cast the condition.")
     try:
         bits = value_bits(dtype, value)
     except (ValueError, OverflowError, TypeError) as error:
         message, _, fix = str(error).partition(" Fix: ")
-        prefix = f"{role} must be {dtype.text}: " if role else ""
         fail(prefix + message.removesuffix("."), fix or f"use a number that fits {dtype.text}.")
     constant = Literal(dtype, bits, loc=caller_location())
     if dtype.is_float and constant.value in _INFINITIES and value not in _INFINITIES:
-        prefix = f"{role} must be {dtype.text}: " if role else ""
         fail(f"{prefix}{shown(value)} overflows {dtype.text}", "use a smaller number, f64, or float('inf').")
     return Value(constant, dtype)
 

@@ -18,14 +18,14 @@ def unique_nodes(roots: Iterable[Expr], seen: set[int] | None = None) -> Iterato
     ``seen`` holds the identities of objects that are skipped; the traversal adds to it.
     """
     seen = set() if seen is None else seen
-    stack: list[Expr] = list(reversed(tuple(roots)))
+    stack: list[Expr] = [*roots][::-1]
     while stack:
         expr = stack.pop()
         if id(expr) not in seen:
             seen.add(id(expr))
             yield expr
             if type(expr) not in LEAVES:
-                stack.extend(reversed(children(expr)))
+                stack += children(expr)[::-1]
 
 
 def operands_first(root: Expr, known: Container[int]) -> Iterator[Expr]:
@@ -68,10 +68,8 @@ def declared_names(body: Body) -> Iterator[str]:
 
 def unique_expressions(program: Program) -> Iterator[Expr]:
     """Yields every expression object of the program and its definitions once, however often it is shared."""
-    seen: set[int] = set()
-    for stmt in program_statements(program):
-        yield from unique_nodes(operands(stmt), seen)
-    yield from unique_nodes([definition.result for definition in program.definitions], seen)
+    roots = [root for stmt in program_statements(program) for root in operands(stmt)]
+    return unique_nodes([*roots, *[definition.result for definition in program.definitions]])
 
 
 def containers(body: Body, is_wanted: Callable[[Stmt], bool]) -> set[int]:

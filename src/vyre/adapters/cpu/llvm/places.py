@@ -1,4 +1,4 @@
-"""Places in the user's source, as comments in the text and as LLVM's locations of instructions."""
+"""Places in the user's source, as LLVM's locations of instructions."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ class Places:
             loc = self._last
         if loc is None:
             return
-        if loc != self._last:
-            self._w.comment(str(loc))
-            self._last = loc
+        self._last = loc
         self._w.location = f", !dbg {self._node(loc)}"
 
     def finish(self) -> str:

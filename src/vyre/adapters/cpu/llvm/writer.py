@@ -155,10 +155,6 @@ class Writer:
         """Adds a line outside of the function, once."""
         self.module[line] = None
 
-    def comment(self, text: str) -> None:
-        """Writes a comment at the current place."""
-        self._out.append(f"  ; {' '.join(text.split())}")
-
     # ---- blocks
     def place(self, label: str) -> None:
         """Starts the block ``label``."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre.app.verdicts import valid_with_registered
 from vyre.domain.arguments import expect, items_of
+from vyre.domain.device import DeviceProfile
 from vyre.domain.errors import InvalidConfig, InvalidInput
 from vyre.domain.float_mode import in_default_mode
 from vyre.domain.ir.bake import with_constants
 from vyre.domain.ir.program import Program, ProgramLike, program_of
+from vyre.domain.missing import undeclared_in
 from vyre.domain.optimize.pass_list import DEFAULT_ORDER, PASSES
-from vyre.domain.optimize.passes import Pass, PassResult, run_passes
+from vyre.domain.optimize.passes import UNSUPPORTED, Pass, PassResult, run_passes
 from vyre.domain.optimize.saturation import SATURATION, rewrites_of, with_laws
 from vyre.domain.printable import shown
 from vyre.domain.recursion import telling_of_depth
@@ -44,6 +47,8 @@ class OptimizedProgram(NamedTuple):
         rewrites: list[str] = []
         program = self.before
         for result in self.results:
+            if UNSUPPORTED in result.counts:
+                continue
             if result.name == SATURATION.name:
                 rewrites += map(str, rewrites_of(program, self.laws).rewrites)
             program = _step(result.name, self.laws).run(program, Counter())
@@ -62,14 +67,17 @@ def optimize(
     passes: Sequence[str] | None = None,
     spec: Mapping[str, SpecInput] | None = None,
     session: Session | None = None,
+    profile: DeviceProfile | None = None,
 ) -> OptimizedProgram:
     """Returns a program that gives the same bytes and errors for all inputs, with less work.
 
     ``passes``: names of passes in the order in which they run; None for all in the usual order.  ``spec``: values of
     specialization constants, which become literals; without it they stay.  ``session``: one that runs the passes of
-    which there are kernels, with the same result; None: the host runs all.  Laws of the dialects whose operations the
-    program calls are used if they were checked on all values of their model.  Buffers and their order stay, and so does
-    the interface; the digest is another one.  Raises ``InvalidProgram``, ``InvalidInput`` for what is no program, and
+    which there are kernels, with the same result; None: the host runs all. ``profile``: that of the backend for which
+    the program is meant; a pass that would add a type or an operator which it lacks is left out. Laws of the dialects
+    whose operations the program calls are used if they were checked on all values of their model. Buffers and their
+    order stay, and so does the interface; the digest is another one. Raises ``InvalidProgram``, ``InvalidInput`` for
+    what is no program, and
     ``InvalidConfig`` for an unknown pass or constant.
     """
     meant = program_of(program)
@@ -93,7 +101,12 @@ def optimize(
         from vyre.app.device_passes.passes import passes_on
 
         on_device = passes_on(session)
-    optimized = run_passes(meant, [on_device.get(name) or _step(name, laws) for name in names])
+    expect("profile", profile, (DeviceProfile, type(None)), "a DeviceProfile, such as session.profile, or None")
+    steps = [on_device.get(name) or _step(name, laws) for name in names]
+    if profile is None:
+        optimized = run_passes(meant, steps)
+    else:
+        optimized = run_passes(meant, steps, partial(undeclared_in, profile=profile))
     return OptimizedProgram(optimized.program, optimized.results, meant, laws)
 
 

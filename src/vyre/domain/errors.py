@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from vyre.domain.source_location import SourceLocation
 
 _FIX: Final = "Fix: "
+_SHOWN: Final = 3
+"""The most places of one error that its message names."""
 
 
 class ErrorCode(IntEnum):
@@ -154,10 +156,11 @@ class _PlacedError(BackendError):
     loc: SourceLocation | None = None
 
     def place(self, loc: SourceLocation) -> None:
-        """Sets ``loc``; the message then names it, and shows its line where that is known."""
+        """Sets ``loc``; the message then names its first places, and shows the line of the first where it is known."""
         self.loc = loc
-        self.message = f"{loc}: {self.message}"
-        self.args: tuple[Any, ...] = (f"{loc}: {self.args[0]}{_line_of(loc)}",)
+        places = ", ".join(map(str, loc.places[:_SHOWN])) + (", ..." if len(loc.places) > _SHOWN else "")
+        self.message = f"{places}: {self.message}"
+        self.args: tuple[Any, ...] = (f"{places}: {self.args[0]}{_line_of(loc)}",)
 
 
 class DeviceLimitExceeded(_PlacedError):

@@ -64,9 +64,9 @@ def resolve_launch(
             return last.launch
         launch = launch_of(interface_of(program), input_nbytes, config, limits)
     except DeviceLimitExceeded as error:
-        from vyre.domain.sites import locate  # only for errors
+        from vyre.domain.limit_places import place_limit  # only for errors
 
-        locate(error, (program,))
+        place_limit(error, program)
         raise
     program._cache["launch"] = _Resolved(config, input_nbytes, launch)
     return launch

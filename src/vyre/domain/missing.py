@@ -32,9 +32,10 @@ from vyre.domain.ir.stmt import Barrier, GridLoop, Stmt, Trap
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import program_statements, unique_expressions
 from vyre.domain.launch import geometry_of, sizes_of
+from vyre.domain.limit_places import limit_places, place_limit
 from vyre.domain.names import Dim3
 from vyre.domain.op_ids import ALL_OPS, INDIRECT_DISPATCH, INDIRECT_FIX, op_of, required_ops
-from vyre.domain.source_location import SourceLocation, joined
+from vyre.domain.source_location import SourceLocation, joined_places
 from vyre.domain.validation.grid_barriers import splits_grid
 
 SHARED_ALIGNMENT: Final = 16
@@ -149,6 +150,11 @@ def missing_from(
     return tuple(missing)
 
 
+def undeclared_in(program: Program, profile: DeviceProfile) -> frozenset[str]:
+    """Returns the names of the types and operators of a program that a profile does not have."""
+    return frozenset(each.name for each in _undeclared(program, profile))
+
+
 def _undeclared(program: Program, profile: DeviceProfile) -> Iterator[Missing]:
     """Yields the types and operators of a program that a profile does not have; most have them all."""
     places: dict[tuple[MissingKind, str], list[Part]] = {}
@@ -210,9 +216,8 @@ def refusal(lacks: Sequence[Missing], backend: str) -> VyreError:
     if all(each.kind is MissingKind.LIMIT for each in lacks):
         first = lacks[0]
         assert first.needed is not None and first.offered is not None
-        what = first.placed if len(first.locations) > 1 else first.what
-        error = LaunchLimits(backend).excess(first.name, what, first.needed, first.offered)
-        if (place := joined(*first.locations)) is not None:
+        error = LaunchLimits(backend).excess(first.name, first.what, first.needed, first.offered)
+        if (place := joined_places(*first.locations)) is not None:
             error.place(place)
         return error
     fix = INDIRECT_FIX if any(each.name == INDIRECT_DISPATCH for each in lacks) else None
@@ -222,18 +227,8 @@ def refusal(lacks: Sequence[Missing], backend: str) -> VyreError:
 def check_program(program: Program, limits: LaunchLimits) -> None:
     """Raises ``DeviceLimitExceeded`` for a program above a limit of a backend, which its pipelines check alone."""
     for excess in _excesses(program, (1, 1, 1), program.workgroup_size, limits, {}):
-        if (place := joined(*limit_places(excess, program))) is not None:
-            excess.place(place)
+        place_limit(excess, program)
         raise excess
-
-
-def limit_places(excess: DeviceLimitExceeded, program: Program) -> Places:
-    """Returns where a program declares what is above a limit: a buffer, its workgroup memory, or else itself."""
-    if excess.buffer is not None:
-        return _located([buffer for buffer in program.buffers if buffer.name == excess.buffer])
-    if excess.limit == "max_shared_memory_bytes":
-        return _located([buffer for buffer in program.buffers if buffer.is_workgroup])
-    return () if program.loc is None else (program.loc,)
 
 
 def shared_nbytes(program: Program) -> int:

@@ -17,7 +17,7 @@ from vyre.domain.ir.program import Program
 from vyre.domain.ir.rebuilding import rebuilt_from
 from vyre.domain.ir.stmt import Loop, Stmt, Trap, walk_statements
 from vyre.domain.optimize.dialect_laws import keep_stated_laws, stated_laws
-from vyre.domain.source_location import SourceLocation, joined
+from vyre.domain.source_location import SourceLocation
 from vyre.domain.validation import CHECKED
 
 _CACHED: Final = "sites"
@@ -97,12 +97,10 @@ def locate(error: Exception, programs: Collection[Program]) -> None:
 
     ``programs`` are those that were run.
     """
-    if isinstance(error, DeviceLimitExceeded) and error.loc is None and len(programs) == 1:
-        from vyre.domain.missing import limit_places
+    if isinstance(error, DeviceLimitExceeded) and len(programs) == 1:
+        from vyre.domain.limit_places import place_limit
 
-        for program in programs:
-            if (place := joined(*limit_places(error, program))) is not None:
-                error.place(place)
+        place_limit(error, *programs)
     if not isinstance(error, TrapError | StepBudgetExceeded) or error.loc is not None:
         return
     name, _, number = (error.site or "").rpartition(":")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import field, replace
+from typing import Final
 
 from vyre.domain.frozen import frozen
 
+MOST_PLACES: Final = 16
+"""The most places of one location."""
 UNSHOWN = ""
 """The text of a line of Python that records a program: Python itself shows it in tracebacks."""
 
@@ -34,9 +37,13 @@ class SourceLocation:
         return (self, *self.others)
 
 
-def joined(*locations: SourceLocation | None) -> SourceLocation | None:
-    """Returns the first of some locations, with the others that differ as its ``others``; None if there is none."""
+def joined_places(*locations: SourceLocation | None) -> SourceLocation | None:
+    """Returns the first of some locations, with the others that differ as its ``others``; None if there is none.
+
+    Of many locations the first ``MOST_PLACES`` are kept.
+    """
     first, *others = dict.fromkeys(place for each in locations if each is not None for place in each.places) or (None,)
-    if first is None or (not others and not first.others):
+    if first is None or not others:
         return first
-    return replace(first, others=tuple(place for place in others if place is not None))
+    kept = others[: MOST_PLACES - 1]
+    return replace(first, others=tuple(replace(place, others=()) for place in kept if place is not None))

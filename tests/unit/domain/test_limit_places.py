@@ -56,7 +56,7 @@ def test_programs_above_a_limit(made: Program, limit: str, places: list[int]) ->
     error = caught.value
     assert error.limit == limit and error.loc is not None
     assert [place.line for place in error.loc.places] == places
-    assert str(error).startswith(f"prog.mini:{places[0]}:5: the ")
+    assert str(error).startswith(", ".join(f"prog.mini:{line}:5" for line in places) + ": the ")
     assert f"    line {places[0]}\n        ^" in str(error)
 
 

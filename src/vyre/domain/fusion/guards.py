@@ -12,6 +12,7 @@ from vyre.domain.ir.operators import COMPARISONS, EQUALITIES, OPPOSITE
 from vyre.domain.ir.rebuilding import same_statements
 from vyre.domain.ir.stmt import Assign, Body, If, Let, Stmt, walk_statements
 from vyre.domain.ir.walk import unique_nodes
+from vyre.domain.source_location import joined_places
 
 _ORDERS: Final = COMPARISONS - EQUALITIES
 
@@ -65,7 +66,8 @@ class _Guards:
                 return None  # the other branch comes first
             if _declared(first.then) & _declared(then) or _declared(first.otherwise) & _declared(otherwise):
                 return None
-            return replace(first, then=first.then + then, otherwise=first.otherwise + otherwise)
+            place = joined_places(first.loc, stmt.loc)
+            return replace(first, then=first.then + then, otherwise=first.otherwise + otherwise, loc=place)
         if stmt.otherwise or first.otherwise or not (tested.holds and test.holds):
             return None
         if tested.lower is None or tested.lower is not test.lower:

@@ -12,6 +12,7 @@ from vyre.domain.ir.buffers import DEFAULT_KIND, Access, Buffer, element_of
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.unique_names import UniqueNames
+from vyre.domain.source_location import joined_places
 
 _UNSIGNED: Final = {1: ScalarType.U8, 2: ScalarType.U16, 4: ScalarType.U32, 8: ScalarType.U64}
 
@@ -68,10 +69,10 @@ class Joined:
 
     def declaration(self, binding: int) -> Buffer:
         """Returns the buffer with a binding number."""
-        buffer = self.first.buffer
+        buffer, place = self.first.buffer, joined_places(*[use.buffer.loc for use in self.uses])
         if self.is_parameter:
             return Buffer.make(
-                self.name, binding, buffer.access, buffer.element, buffer.count, kind=buffer.kind, loc=buffer.loc
+                self.name, binding, buffer.access, buffer.element, buffer.count, kind=buffer.kind, loc=place
             )
         if self.is_written:
             access = Access.READ_WRITE
@@ -88,7 +89,7 @@ class Joined:
             self.length if self.is_sized else 0,
             is_output=self.is_output,
             kind=kinds.pop() if same else DEFAULT_KIND[access],
-            loc=buffer.loc,
+            loc=place,
         )
 
 

@@ -17,6 +17,7 @@ from vyre.domain.ir.stmt import Body, Return, walk_statements
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.unique_names import UniqueNames
 from vyre.domain.names import Dim3
+from vyre.domain.source_location import joined_places
 from vyre.domain.validation.declarations import MAX_PUSH_BYTES
 from vyre.domain.validation.validator import check_rules
 
@@ -83,7 +84,8 @@ class StageWords:
         """Returns a program with this body, whose bound buffers are ``memory``."""
         bound = tuple(joined.declaration(binding) for binding, joined in enumerate(memory))
         name = "+".join(dict.fromkeys(call.program.name or "unnamed" for call in self._stages))
-        return Program((*bound, *self.unbound), workgroup, body, name=name)
+        place = joined_places(*[call.program.loc for call in self._stages])
+        return Program((*bound, *self.unbound), workgroup, body, name=name, loc=place)
 
 
 def check_stage(number: int, call: StageCall) -> None:

@@ -25,6 +25,7 @@ from vyre.domain.optimize.passes import Counts
 from vyre.domain.optimize.purity import Depths, containing, is_cheap
 from vyre.domain.optimize.value_table import Value, ValueTable, value_table
 from vyre.domain.optimize.walking import Rewriter, linked, walking_pass
+from vyre.domain.source_location import joined_places
 
 _LEARNT: Final = 16
 """The largest number of parts of one condition from which something is learnt."""
@@ -303,7 +304,7 @@ class _Branches(Rewriter):
             return self._joined(link, self._opposite(link, condition), otherwise, ())
         elif is_pure and _are_equal(then, otherwise):
             self.counts["equal arms"] += 1
-            return then
+            return tuple([replace(a, loc=joined_places(a.loc, b.loc)) for a, b in zip(then, otherwise, strict=True)])
         if is_pure:
             merged = self._merged(link, condition, then, otherwise)
             if merged is not None:
@@ -316,8 +317,9 @@ class _Branches(Rewriter):
         if type(inner) is ir.If and not otherwise and not inner.otherwise:
             if is_cheap(inner.condition) and self._depths.leave_room(condition):
                 self.counts["merged"] += 1
-                both = ir.Binary(BinaryOp.AND, condition, inner.condition, loc=link.condition.loc)
-                return (ir.If(both, inner.then, loc=link.loc),)
+                place = joined_places(link.condition.loc, inner.condition.loc)
+                both = ir.Binary(BinaryOp.AND, condition, inner.condition, loc=place)
+                return (ir.If(both, inner.then, loc=joined_places(link.loc, inner.loc)),)
         elif type(inner) is ir.Assign and len(otherwise) <= 1:
             return self._selected(link, condition, inner, otherwise)
         return None
@@ -331,7 +333,9 @@ class _Branches(Rewriter):
         if not (is_cheap(then.value) and is_cheap(on_false) and self._depths.leave_room(condition)):
             return None
         self.counts["selected"] += 1
-        return (ir.Assign(then.name, ir.Select(condition, then.value, on_false, loc=then.value.loc), loc=link.loc),)
+        chosen = ir.Select(condition, then.value, on_false, loc=joined_places(then.value.loc, on_false.loc))
+        place = joined_places(link.loc, then.loc, None if other is None else other.loc)
+        return (ir.Assign(then.name, chosen, loc=place),)
 
     def _opposite(self, link: ir.If, condition: ir.Expr) -> ir.Expr:
         """Returns the negation of a condition; ``link`` is the ``if`` that had it."""

@@ -26,6 +26,7 @@ from vyre.domain.optimize.flow import DependenceFacts, FlowRewriter
 from vyre.domain.optimize.passes import Counts
 from vyre.domain.optimize.purity import has_room
 from vyre.domain.optimize.walking import Rewriter, names_of, walking_pass
+from vyre.domain.source_location import SourceLocation, joined_places
 from vyre.domain.validation.grid_barriers import splits_grid
 
 _Number: TypeAlias = int
@@ -215,8 +216,8 @@ class Sharing(Rewriter):
         super().__init__(program, counts)
         names = names_of(program)
         self._has_room: bool | None = None
-        self._declared: dict[int, dict[int, str]] = {}
-        """The expressions that get a local, by place and identity."""
+        self._declared: dict[int, dict[int, tuple[str, SourceLocation | None]]] = {}
+        """The names and places of the locals that expressions get, by place and identity."""
         self._replaced: dict[int, dict[int, ir.Expr]] = {}
         """The replacements of the expressions that read one."""
         for first in firsts:
@@ -224,7 +225,8 @@ class Sharing(Rewriter):
                 if not self._pays(first):
                     continue
                 first.name = names.unique("same")
-                self._declared.setdefault(first.place, {})[id(first.node)] = first.name
+                loc = joined_places(first.node.loc, *[node.loc for _, node in first.later])
+                self._declared.setdefault(first.place, {})[id(first.node)] = first.name, loc
             for place, node in first.later:
                 self._replaced.setdefault(place, {})[id(node)] = ir.Var(first.name, loc=node.loc)
         self._place = 0
@@ -251,11 +253,12 @@ class Sharing(Rewriter):
         self.counts["shared"] += len(replaced)
         return rebuilt_from(expr, lambda old, new: self._named(new, declared.get(id(old))), {**replaced})
 
-    def _named(self, node: ir.Expr, name: str | None) -> ir.Expr:
-        if name is None:
+    def _named(self, node: ir.Expr, declared: tuple[str, SourceLocation | None] | None) -> ir.Expr:
+        if declared is None:
             return node
         self.counts["named"] += 1
-        self.out.append(ir.Let(name, node, loc=node.loc))
+        name, loc = declared
+        self.out.append(ir.Let(name, node, loc=loc))
         return ir.Var(name, loc=node.loc)
 
 

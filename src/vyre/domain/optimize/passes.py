@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from vyre.domain.dialects.expansion import expanded
 from vyre.domain.ir.collector import collector_paused
@@ -17,6 +17,8 @@ PassFunction: TypeAlias = Callable[[Program, Counts], Program]
 """From a valid program without calls to one with the same bytes and errors for all inputs; adds to the counts.  It
 returns the very program if it changes nothing.
 """
+UNSUPPORTED: Final = "unsupported"
+"""The count of a pass that would need a type or an operator which the target lacks, and the program does not need."""
 
 
 class Pass(NamedTuple):
@@ -54,18 +56,29 @@ class Optimized(NamedTuple):
     results: tuple[PassResult, ...]
 
 
+def _nothing(program: Program) -> frozenset[str]:
+    return frozenset()
+
+
 @collector_paused()
-def run_passes(program: Program, passes: Iterable[Pass]) -> Optimized:
+def run_passes(
+    program: Program, passes: Iterable[Pass], lacking: Callable[[Program], frozenset[str]] = _nothing
+) -> Optimized:
     """Returns the program after these passes, in their order; calls of defined operations are expanded before.
 
-    ``program`` must be valid.  Raises ``InvalidProgram`` as ``expanded`` does.
+    ``lacking`` returns the types and operators of a program that its target lacks: a pass that would add one is left
+    out, and counted as ``UNSUPPORTED``.  ``program`` must be valid.  Raises ``InvalidProgram`` as ``expanded`` does.
     """
     results = []
     program = expanded(program)
-    before = node_facts(program).nodes
+    before, lacked = node_facts(program).nodes, lacking(program)
     for step in passes:
         counts: Counts = Counter()
-        program = step.run(program, counts)
+        changed = step.run(program, counts)
+        if lacking(changed) <= lacked:
+            program = changed
+        else:
+            counts = Counter({UNSUPPORTED: 1})
         after = node_facts(program).nodes
         results.append(PassResult(step.name, before, after, dict(counts)))
         before = after

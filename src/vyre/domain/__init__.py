@@ -10,6 +10,7 @@ from vyre.domain.lazy_names import place_functions
 
 place_functions(
     {
+        "indented_excerpt": "vyre.domain.excerpts.indented_excerpt",
         "python_place": "vyre.domain.ir.caller.python_place",
         "explained_error": "vyre.domain.ir.foreign_calls.explain",
         "Definition.digest": "vyre.domain.identity.definition_digest",

@@ -96,6 +96,9 @@ class VyreError(Exception):
         self.fix: str = fix if fix is not None else self.default_fix
         super().__init__(f"{self.message}. {_FIX}{self.fix}" if self.message else f"{_FIX}{self.fix}")
 
+    def __str__(self) -> str:  # KeyError, of which some errors are, shows the repr of its argument
+        return Exception.__str__(self)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.args, dict(self.__dict__))
 
@@ -142,14 +145,6 @@ class UnsupportedFeature(BackendError):
         super().__init__(f"backend `{backend}` does not support `{feature}`", fix=fix)
 
 
-def _line_of(loc: SourceLocation | None) -> str:
-    """Returns the line at a location with the position underlined, behind a line break; nothing where it is unknown."""
-    from vyre.domain.excerpts import indented_excerpt  # only for errors
-
-    line = indented_excerpt(loc)
-    return f"\n{line}" if line else ""
-
-
 class _PlacedError(BackendError):
     """An error about a part of a program; ``loc`` is its location in the user's source, None where that is unknown."""
 
@@ -160,7 +155,7 @@ class _PlacedError(BackendError):
         self.loc = loc
         places = ", ".join(map(str, loc.places[:_SHOWN])) + (", ..." if len(loc.places) > _SHOWN else "")
         self.message = f"{places}: {self.message}"
-        self.args: tuple[Any, ...] = (f"{places}: {self.args[0]}{_line_of(loc)}",)
+        self.args: tuple[Any, ...] = ("\n".join(filter(None, (f"{places}: {self.args[0]}", _excerpt(loc)))),)
 
 
 class DeviceLimitExceeded(_PlacedError):
@@ -358,8 +353,8 @@ class DataRaceError(BackendError):
         self.notes: tuple[DataRace, ...] = notes
         super().__init__(f"data race: {races_text(races)}", fix=races[0].remedy if races else None)
         for loc in dict.fromkeys((races[0].first.loc, races[0].second.loc)) if races else ():
-            if line := _line_of(loc):
-                self.args: tuple[Any, ...] = (f"{self.args[0]}\n  --> {loc}{line}",)
+            if line := _excerpt(loc):
+                self.args: tuple[Any, ...] = (f"{self.args[0]}\n  --> {loc}\n{line}",)
 
     def place(self, sizes: Mapping[str, tuple[int, ...]]) -> None:
         """Names elements by their index along each axis; ``sizes`` are those of the axes after the first, by buffer."""
@@ -413,6 +408,8 @@ class LocatedError(VyreError):
 
 _python_place: Final[FunctionAbove[[SourceLocation | None], SourceLocation | None]] = FunctionAbove("python_place")
 """Returns the line of Python for the location of an error."""
+_excerpt: Final[FunctionAbove[[SourceLocation | None], str]] = FunctionAbove("indented_excerpt")
+"""Returns the line at a location with the position underlined, or nothing where it is unknown."""
 
 
 class BuildError(LocatedError):
@@ -436,7 +433,7 @@ class BuildError(LocatedError):
         python_loc: SourceLocation | None = None,
     ) -> None:
         self.python_loc: SourceLocation | None = python_loc or _python_place(loc)
-        self.excerpt: str = excerpt or _line_of(loc).removeprefix("\n")
+        self.excerpt: str = excerpt or _excerpt(loc)
         super().__init__(message, fix=fix, loc=loc)
         if self.excerpt:
             self.args: tuple[Any, ...] = (f"{self.args[0]}\n{self.excerpt}",)
@@ -474,22 +471,13 @@ class NotCopied(InvalidUse, TypeError):
 class UnknownOutput(InvalidUse, KeyError):
     """A result is asked for an output that the program does not have."""
 
-    def __str__(self) -> str:  # KeyError shows the repr of its argument
-        return Exception.__str__(self)
-
 
 class UnknownBuffer(InvalidUse, KeyError):
     """A program is asked for a buffer that it does not declare."""
 
-    def __str__(self) -> str:  # KeyError shows the repr of its argument
-        return Exception.__str__(self)
-
 
 class UnknownEntry(InvalidUse, KeyError):
     """A bundle is asked for an entry point that it does not have."""
-
-    def __str__(self) -> str:  # KeyError shows the repr of its argument
-        return Exception.__str__(self)
 
 
 class UnsupportedUse(BuildError, TypeError):

@@ -13,9 +13,9 @@ from weakref import ref
 from vyre.adapters.forks import process_lock, tell_in_forks
 from vyre.app.asynchrony.order import Accesses, MemoryOrder
 from vyre.domain.arguments import whole
-from vyre.domain.errors import VyreError, session_closed, used_in_a_fork
+from vyre.domain.errors import VyreError, session_closed
 from vyre.domain.record import U64_MAX
-from vyre.domain.unique import Unique
+from vyre.domain.unique import Unique, used_in_a_fork
 from vyre.ports.backend import Backend
 from vyre.ports.interrupts import sealed
 

@@ -203,14 +203,6 @@ class DispatchFailed(BackendError):
         super().__init__(message if native_code is None else f"{message} [native code {native_code}]", fix=fix)
 
 
-def used_in_a_fork(what: str, opened_in: int, used_in: int) -> DispatchFailed:
-    """Returns the error for an object that process ``opened_in`` opened and its fork ``used_in`` uses."""
-    return DispatchFailed(
-        f"{what} was opened in process {opened_in} and is used in its fork {used_in}",
-        fix="open sessions after forking, or start workers with the `spawn` method.",
-    )
-
-
 class DeviceLost(BackendError):
     """The device context can no longer be used."""
 
@@ -572,25 +564,23 @@ class InvalidDialect(VyreError):
 class UnknownOperation(InvalidDialect):
     """No registered dialect has the operation ``operation``."""
 
+    default_fix = "define it in the program, register its dialect, or correct the name."
+
     def __init__(self, *, operation: str, fix: str | None = None) -> None:
         self.operation: str = operation
-        super().__init__(
-            f"no dialect has the operation {shown(operation)}",
-            fix=fix or "define it in the program, register its dialect, or correct the name.",
-        )
+        super().__init__(f"no dialect has the operation {shown(operation)}", fix=fix)
 
 
 class DuplicateOperation(InvalidDialect):
     """Two registrants gave the operation ``operation`` the same id; ``first`` and ``second`` name them."""
 
+    default_fix = "give one of the operations another id, or register one of the two only."
+
     def __init__(self, *, operation: str, first: str, second: str) -> None:
         self.operation: str = operation
         self.first: str = first
         self.second: str = second
-        super().__init__(
-            f"`{operation}` is registered by {first} and by {second}",
-            fix="give one of the operations another id, or register one of the two only.",
-        )
+        super().__init__(f"`{operation}` is registered by {first} and by {second}")
 
 
 class MigrationFailed(InvalidDialect):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn, Self, SupportsIndex
 
-from vyre.domain.errors import NotCopied
+from vyre.domain.errors import DispatchFailed, NotCopied
 
 
 class Unique:
@@ -37,3 +37,11 @@ class Closing(Unique):
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def used_in_a_fork(what: str, opened_in: int, used_in: int) -> DispatchFailed:
+    """Returns the error for an object that process ``opened_in`` opened and its fork ``used_in`` uses."""
+    return DispatchFailed(
+        f"{what} was opened in process {opened_in} and is used in its fork {used_in}",
+        fix="open sessions after forking, or start workers with the `spawn` method.",
+    )

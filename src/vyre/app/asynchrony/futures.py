@@ -19,8 +19,7 @@ from typing import Any, Final, TypeVar
 
 from vyre.adapters.callbacks import call_back
 from vyre.adapters.forks import tell_in_forks
-from vyre.domain.errors import used_in_a_fork
-from vyre.domain.unique import Unique
+from vyre.domain.unique import Unique, used_in_a_fork
 from vyre.ports.cancellation import Cancellation
 from vyre.ports.execution import PendingDispatch
 from vyre.ports.interrupts import is_disturbed, wait_at

@@ -21,13 +21,13 @@ from vyre.app.resident_dispatch import has_resident
 from vyre.app.result import Result
 from vyre.domain.arguments import expect, items_of, path_of, whole
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
-from vyre.domain.errors import BackendError, InvalidInput, InvalidResource, QueueFull, VyreError, used_in_a_fork
+from vyre.domain.errors import BackendError, InvalidInput, InvalidResource, QueueFull, VyreError
 from vyre.domain.interface import interface_of
 from vyre.domain.ir.buffers import outputs_of
 from vyre.domain.ir.program import Program
 from vyre.domain.record import U32_MAX
 from vyre.domain.shared_dicts import entries_of
-from vyre.domain.unique import Unique
+from vyre.domain.unique import Unique, used_in_a_fork
 from vyre.ports.interrupts import sealed, undisturbed
 from vyre.ports.persistent import JobMemory, PersistentEngine, PersistentExecutor
 from vyre.ports.resident_buffer import warn_unclosed

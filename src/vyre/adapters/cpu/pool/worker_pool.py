@@ -23,10 +23,10 @@ from vyre.adapters.cpu.pool.job import Job, JobGroup
 from vyre.adapters.cpu.pool.layout import Outcome, StopReason
 from vyre.adapters.cpu.pool.options import default_threads
 from vyre.adapters.forks import process_lock, tell_in_forks
-from vyre.domain.errors import BackendError, DeviceOutOfMemory, DispatchFailed, InvalidResource, used_in_a_fork
+from vyre.domain.errors import BackendError, DeviceOutOfMemory, DispatchFailed, InvalidResource
 from vyre.domain.float_mode import in_default_mode
 from vyre.domain.shared_dicts import entries_of, members_of
-from vyre.domain.unique import Unique
+from vyre.domain.unique import Unique, used_in_a_fork
 from vyre.ports.interrupts import leave_signals, sealed, undisturbed
 
 SLICE_NS: Final = 50_000_000

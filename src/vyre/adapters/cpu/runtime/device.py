@@ -16,10 +16,10 @@ from vyre.adapters.cpu.runtime.counters import Counters
 from vyre.adapters.cpu.runtime.options import CpuOptions
 from vyre.adapters.forks import process_lock
 from vyre.domain.cached import cached_property
-from vyre.domain.errors import DispatchFailed, used_in_a_fork
+from vyre.domain.errors import DispatchFailed
 from vyre.domain.names import BackendId
 from vyre.domain.shared_dicts import members_of
-from vyre.domain.unique import Unique
+from vyre.domain.unique import Unique, used_in_a_fork
 from vyre.ports.interrupts import sealed, undisturbed
 
 if TYPE_CHECKING:

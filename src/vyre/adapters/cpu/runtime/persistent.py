@@ -39,11 +39,10 @@ from vyre.domain.errors import (
     InvalidInput,
     InvalidResource,
     UnsupportedFeature,
-    used_in_a_fork,
 )
 from vyre.domain.ir.program import Program
 from vyre.domain.shared_dicts import entries_of
-from vyre.domain.unique import Unique
+from vyre.domain.unique import Unique, used_in_a_fork
 from vyre.policies.arith import next_power_of_two
 from vyre.ports.interrupts import sealed
 from vyre.ports.persistent import MOST_CAPACITY, EndedJobs, JobMemory, no_descriptor

@@ -34,11 +34,11 @@ from vyre.adapters.cuda.runtime.faults import FIXES, Kind, kind_of, typed_error
 from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Waiter, WaitingClock, deadline_after
 from vyre.adapters.cuda.seam import DEFAULT_JIT, Context, CudaCallError, CudaDriver, JitOptions, KernelDiagnosis, Stream
 from vyre.adapters.forks import is_held_here, process_lock
-from vyre.domain.errors import BackendError, BackendUnavailable, DeviceLost, DispatchFailed, used_in_a_fork
+from vyre.domain.errors import BackendError, BackendUnavailable, DeviceLost, DispatchFailed
 from vyre.domain.launch_costs import LaunchCosts
 from vyre.domain.names import BackendId
 from vyre.domain.record import U64, U64_MAX, Count, FloatRange, IntRange, record
-from vyre.domain.unique import Unique
+from vyre.domain.unique import Unique, used_in_a_fork
 from vyre.policies.launching.grid_sync_mode import GridSyncMode
 from vyre.ports.interrupts import undisturbed, whole
 

@@ -50,10 +50,9 @@ from vyre.domain.errors import (
     DispatchTimeout,
     InvalidInput,
     InvalidResource,
-    used_in_a_fork,
 )
 from vyre.domain.shared_dicts import entries_of
-from vyre.domain.unique import Unique
+from vyre.domain.unique import Unique, used_in_a_fork
 from vyre.policies.arith import next_power_of_two
 from vyre.ports.interrupts import sealed, undisturbed, whole
 from vyre.ports.persistent import EndedJobs, JobMemory

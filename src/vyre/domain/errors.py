@@ -154,7 +154,7 @@ class _PlacedError(BackendError):
         """Sets ``loc``; the message then names its first places, and shows the line of the first where it is known."""
         self.loc = loc
         places = ", ".join(map(str, loc.places[:_SHOWN])) + (", ..." if len(loc.places) > _SHOWN else "")
-        self.message = f"{places}: {self.message}"
+        self.message: str = f"{places}: {self.message}"
         self.args: tuple[Any, ...] = ("\n".join(filter(None, (f"{places}: {self.args[0]}", _excerpt(loc)))),)
 
 

@@ -4,22 +4,8 @@
 # Usage: check.sh PYTHON, a Python that has pip, mypy, basedpyright, pytest and the dependencies of vyre and `vyre[cpu]`.
 set -euo pipefail
 
-python=$(realpath --no-symlinks "${1:?usage: check.sh PYTHON}")
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-root=$(cd "$here/../.." && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-
-pip=("$python" -m pip --disable-pip-version-check --quiet)
-purelib='import sysconfig; print(sysconfig.get_path("purelib"))'
-
-# A fresh environment that holds the two wheels and borrows third-party packages from PYTHON.
-"$python" -m venv --without-pip "$work/venv"
-fresh="$work/venv/bin/python"
-site=$("$fresh" -c "$purelib")
-"$python" -c "$purelib" > "$site/borrowed.pth"
-"${pip[@]}" wheel --no-deps --wheel-dir "$work/wheels" "$root" "$here"
-"${pip[@]}" install --no-deps --no-compile --target "$site" "$work"/wheels/*.whl
+source "$here/../installed.sh" "${1:-}" "$here"
 
 cp -r "$here/tests" "$here/pyproject.toml" "$work/"
 cd "$work"

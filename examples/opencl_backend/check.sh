@@ -4,25 +4,11 @@
 # Usage: check.sh PYTHON [SECONDS], a Python that has pip, mypy, PyOpenCL and `vyre[cli]`'s dependencies.
 set -euo pipefail
 
-python=$(realpath --no-symlinks "${1:?usage: check.sh PYTHON [SECONDS]}")
 seconds=${2:-60}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-root=$(cd "$here/../.." && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+source "$here/../installed.sh" "${1:-}" "$here"
 export POCL_CACHE_DIR="$work/pocl"
 mkdir "$POCL_CACHE_DIR"
-
-pip=("$python" -m pip --disable-pip-version-check --quiet)
-purelib='import sysconfig; print(sysconfig.get_path("purelib"))'
-
-# A fresh environment that holds the two wheels and borrows third-party packages from PYTHON.
-"$python" -m venv --without-pip "$work/venv"
-fresh="$work/venv/bin/python"
-site=$("$fresh" -c "$purelib")
-"$python" -c "$purelib" > "$site/borrowed.pth"
-"${pip[@]}" wheel --no-deps --wheel-dir "$work/wheels" "$root" "$here"
-"${pip[@]}" install --no-deps --no-compile --target "$site" "$work"/wheels/*.whl
 
 cd "$work"
 "$python" -m mypy --strict --no-incremental --config-file= --python-executable "$fresh" -p vyre_opencl

@@ -239,6 +239,7 @@ WHY_INERT: Final[dict[str, tuple[str, ...]]] = {
     ),
     "follows from config.optimize": ("emission.passes",),
     "is for kernels of persistent engines": ("emission.mailbox",),
+    "says which lines of the source the instructions are of": ("emission.located",),
     "follows from the grid of the launch": ("emission.folded",),
     "is an adapter of this process": ("open.backend", "open.catalog", "open.telemetry", "open.environment"),
     "is of the end, or the loss, of a device": ("cuda.allow_primary_reset", "cuda.close_timeout_s"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import chain
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -16,7 +17,6 @@ from vyre.domain.dialects.laws.law import Law
 from vyre.domain.dialects.laws.subgroups import SubgroupLaw
 from vyre.domain.errors import VyreError
 from vyre.domain.ir import nodes
-from vyre.domain.ir.buffers import Access
 from vyre.domain.ir.expr import Binary, Literal
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.stmt import Body
@@ -24,7 +24,9 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics.constants import folded
 from vyre.domain.optimize.branches import KnownConditions
 from vyre.domain.optimize.egraph.rules import Rules
+from vyre.domain.optimize.hoisting import _Hoisting
 from vyre.domain.optimize.pass_list import PASSES
+from vyre.domain.optimize.saturation import _Saturation
 from vyre.domain.optimize.value_table import Value
 
 SEEDS = range(200)
@@ -49,6 +51,16 @@ def _forgets(walk: Any, body: Body, live: int) -> Body:
     walk._live = 0
     made: Body = walk.body(body)
     return made
+
+
+def _taking_all_buffers(begin: Callable[..., None], names: str) -> Callable[..., None]:
+    """Begins a walk that takes every buffer for one that the program never writes."""
+
+    def wrong(walk: Any, program: Any, *arguments: Any) -> None:
+        begin(walk, program, *arguments)
+        setattr(walk, names, {buffer.name for buffer in program.buffers})
+
+    return wrong
 
 
 BRANCH = "let x = gid.x + 1u\nlet y = x\nif x < 3u {\nx := 9u\n}\nout[gid.x] = y"
@@ -86,8 +98,8 @@ FAULTS = [
     Fault("hoisting", "hoisting._assigned_levels", lambda body: {}, SUMMED),
     Fault(
         "hoisting",
-        "hoisting._UNWRITTEN",
-        frozenset({*Access}),
+        "hoisting._Hoisting.__init__",
+        _taking_all_buffers(_Hoisting.__init__, "_unwritten"),
         "for i in 0u .. 2u {\nmine[i] = 1u\nout[i] = mine[0u]\n}",
     ),
     Fault("strength", "value_table._is_left", lambda op, left, right: op is BinaryOp.MOD, "out[0u] = n % 3u"),
@@ -104,7 +116,12 @@ FAULTS = [
     Fault("dead_code", "dead_code._unseen_buffers", lambda program: {"mine"}, "mine[0u] = 3u\nout[gid.x] = mine[0u]"),
     Fault("numbering", "numbering.COMMUTING", frozenset(BinaryOp), "let a = gid.x - 7u\nout[gid.x] = 7u - gid.x"),
     Fault("numbering", "numbering._Numbering.time", lambda walk, key: 0, STORED),
-    Fault("saturation", "saturation._UNCHANGING", frozenset(Access), CHANGED),
+    Fault(
+        "saturation",
+        "saturation._Saturation.__init__",
+        _taking_all_buffers(_Saturation.__init__, "_unchanging"),
+        CHANGED,
+    ),
     Fault("saturation", "saturation.RULES", Rules([FALSE_LAW]), "out[0u] = (input[0u] + 0u) * 3u"),
     Fault("saturation", "egraph.graph.folded", lambda head, bits: 5, "out[0u] = 2u + 4u"),
     Fault("copies", "flow.FlowRewriter.end_branches", lambda walk: None, BRANCH),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -125,6 +125,9 @@ class _Compiler:
 
     def cache_counters(self) -> Any:
         return self.inner.cache_counters()
+
+    def forget(self, programs: Collection[bytes] | None, /) -> int:
+        return self.inner.forget(programs)
 
 
 @dataclass

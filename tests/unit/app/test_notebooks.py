@@ -174,7 +174,7 @@ def test_reports_of_tuning_have_bars(device: TunedDevice) -> None:
     inputs = {"x": np.arange(1000, dtype=np.uint32)}
     with vyre.open(cache=False) as session:
         words, elements = shown(session.tune(square_program(), inputs))
-        assert "Fastest: 256 lanes" in words
+        assert "Fastest: workgroup 256" in words
         assert elements.count("svg") == 6
         device.kind, device.jitter_ns = TimeKind.ESTIMATED, (0,)
         assert "Nothing was measured" in shown(session.tune(square_program(), inputs))[0]

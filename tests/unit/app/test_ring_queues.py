@@ -210,7 +210,7 @@ def test_other_numbers_of_slots_are_refused(capacity: int) -> None:
 def test_wrong_disciplines_are_refused() -> None:
     with vyre.open("reference") as session:
         for wrong in ("rings", 3):
-            with pytest.raises(InvalidConfig, match="phased, ring"):
+            with pytest.raises(InvalidConfig, match="one of 'phased', 'ring'"):
                 tree_queue(session, BUSHY, 4, discipline=wrong)
 
 

@@ -143,7 +143,7 @@ def test_only_estimates_are_not_measured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("candidate", "text"), [(Candidate(32), "32 lanes"), (Candidate(32, "no_vectors"), "32 lanes, no_vectors")]
+    ("candidate", "text"), [(Candidate(32), "workgroup 32"), (Candidate(32, "no_vectors"), "workgroup 32, no_vectors")]
 )
 def test_a_candidate_is_named_by_what_it_changes(candidate: Candidate, text: str) -> None:
     assert str(candidate) == text

@@ -394,7 +394,8 @@ class _PreparedSequence:
         elif job.commands.repetitions != repeat_count:
             job.set_repetitions(repeat_count)
         short = self._is_short(repeat_count)
-        native = in_turn(self._turns, self._timed, job, short, cancellation)
+        turns, timed = self._turns, self._timed
+        native = in_turn(turns, timed, job, short, cancellation) if turns else timed(job, short, cancellation)
         if self.flag is None:
             launched = self._launched_once + repeat_count * self._launched_again
             counters.list_kernels += launched

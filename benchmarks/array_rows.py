@@ -226,8 +226,8 @@ ROWS: Final = (
             f"out-{label}",
             Metric.RATIO,
             "x new array",
-            1.4,
-            1.1,
+            1.15,
+            1.0,
             partial(measure_out, CPU_PROCESSOR, elements=elements),
             _STATE,
         )

@@ -203,12 +203,11 @@ class Pipeline(Unique):
         try:
             if outputs is not None:
                 return self._run_arena(views, out, outputs, shapes)
-            into = (
-                None
-                if out is None
-                else self._outputs.storage_in(out, views, shapes, self._inputs.names, direct=self._is_certain)
-            )
-            storage = self._outputs.storage(shapes) if into is None else into
+            if out is None:
+                storage = self._outputs.storage(shapes)
+            else:
+                names, is_certain = self._inputs.names, self._is_certain
+                storage = self._outputs.storage_in(out, views, shapes, names, direct=is_certain)
             gated = self._gated
             try:
                 if gated is None:
@@ -218,8 +217,8 @@ class Pipeline(Unique):
                 else:
                     timing = gated.looked(views, storage, number)
             except BaseException as error:
-                if into is not None and into.updating:
-                    arrays_of = ", ".join(f"`{name}`" for name in sorted(into.updating))
+                if storage.updating:
+                    arrays_of = ", ".join(f"`{name}`" for name in sorted(storage.updating))
                     error.add_note(
                         f"{arrays_of} was updated in place: its contents are unspecified now. Fix: pass a copy as the "
                         "input where it must outlive a failure."
@@ -229,9 +228,8 @@ class Pipeline(Unique):
             launches = self._launches
             lengths = launches.fixed if launches.fixed is not None else tuple(map(len, views))
             arrays = self._outputs.arrays(storage)
-            if into is not None:
-                assert out is not None
-                arrays = into.delivered(arrays, out)
+            if out is not None:
+                arrays = storage.delivered(arrays, out)
             return Result(self._outputs.names, arrays, timing, self.backend, launches, lengths)
         except BackendError as error:
             self._annotate(error, views)

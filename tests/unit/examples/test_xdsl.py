@@ -140,6 +140,28 @@ except (Malformed, Refused, Unreadable) as error:
     print(error)
 """
 
+STOPPED: Final = """
+import sys
+import numpy as np
+import vyre
+from lowering import lower
+from machine import functions
+from reading import read
+
+found = functions(read(sys.stdin.read(), "kernel.mlir"))
+kernel = lower(found["f"], found, (8, 1, 1))
+values = [np.zeros(4, np.float32), 2.0, 1, 7]
+given = {each.buffer: values[each.source] for each in kernel.parameters}
+config = vyre.DispatchConfig(grid=1, CONFIG)
+for backend in BACKENDS:
+    with vyre.open(backend) as session:
+        try:
+            session.dispatch(kernel.program, given, config)
+        except vyre.VyreError as error:
+            loc = error.races[0].first.loc if isinstance(error, vyre.DataRaceError) else error.loc
+            print(type(error).__name__, loc)
+"""
+
 KERNEL: Final = """"gpu.module"() ({
   "gpu.func"() ({
   ^bb0(%m: memref<4xf32>, %x: f32, %i: index, %k: i32):
@@ -243,6 +265,35 @@ def test_what_is_not_lowered_is_refused_with_its_line(line: str, said: str) -> N
 def test_what_does_not_verify_is_malformed_with_its_line(line: str, said: str) -> None:
     printed = ran(REFUSED, KERNEL.replace("LINE", line))
     assert said in printed and "Fix: " in printed and printed.startswith("kernel.mlir:4: ")
+
+
+@pytest.mark.parametrize(
+    ("line", "config", "backends", "printed"),
+    [
+        (
+            '%t = "gpu.thread_id"() {dimension = #gpu<dim x>} : () -> index\n'
+            '    %n = "arith.index_cast"(%t) : (index) -> i32\n'
+            '    %r = "arith.sitofp"(%n) : (i32) -> f32\n'
+            '    "memref.store"(%r, %m, %i) : (f32, memref<4xf32>, index) -> ()',
+            "race_check=True",
+            ["reference"],
+            "DataRaceError kernel.mlir:7\n",
+        ),
+        (
+            '%n = "index.constant"() {value = 100 : index} : () -> index\n'
+            '    "scf.for"(%i, %n, %i) ({\n    ^bb0(%j: index):\n      "scf.yield"() : () -> ()\n'
+            "    }) : (index, index, index) -> ()",
+            "step_budget=50",
+            ["reference", "reference-scalar", "cpu"],
+            "StepBudgetExceeded kernel.mlir:5\n" * 3,
+        ),
+    ],
+)
+def test_what_stops_while_it_runs_names_the_line_of_the_module(
+    line: str, config: str, backends: list[str], printed: str
+) -> None:
+    script = STOPPED.replace("CONFIG", config).replace("BACKENDS", repr(backends))
+    assert ran(script, KERNEL.replace("LINE", line)) == printed
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the compiler leaves to vyre: memory, plans, caches, tuning, bundles, metrics, adapters, and failures."""
+"""Tests of the compiler's use of vyre: memory, plans, caches, tuning, bundles, metrics, adapters and failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What vyre's objects own, as they have written it down: nothing twice, and nothing by nobody.
+"""An audit of the records that vyre's objects keep of what they own: each item has one owner, never two or none.
 
 ``doubles`` must find nothing at any moment at which no operation is under way.  ``losses`` counts what nobody owns:
 an interrupt may lose some of it, once, and never more than that.

@@ -1,4 +1,4 @@
-"""What passes join keeps the places of all that it was joined of."""
+"""Nodes that a pass has joined keep the places of all their origins."""
 
 from __future__ import annotations
 

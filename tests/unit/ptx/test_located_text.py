@@ -40,7 +40,7 @@ def front_end(first: int, file: str = AWKWARD) -> Program:
 
 
 def records(text: str) -> str:
-    """What the emulated device reads, without the numbers of lines and the names that follow the entry's."""
+    """Returns the instructions that the emulated device parses, without line numbers and derived names."""
     return re.sub(r"\bline=\d+", "", repr(parse(unnamed(text))))
 
 

@@ -1,4 +1,4 @@
-"""What may be wrong with a program of the array language, each with the place in its text."""
+"""Errors of programs of the array language, each with its place in the text."""
 
 from __future__ import annotations
 

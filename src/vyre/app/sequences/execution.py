@@ -107,7 +107,7 @@ class WorkExecutor(Protocol):
 
 
 class Parts(NamedTuple, Generic[T]):
-    """What runs once, and the parts of a round, each with how often it runs."""
+    """The first part, which runs once, and the parts of a round, each with the number of its repetitions."""
 
     first: T
     round: Sequence[tuple[T, int]]

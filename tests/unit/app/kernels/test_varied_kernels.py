@@ -89,7 +89,7 @@ def scan(lanes: Static[int], data: In[u32], sums: Out[u32, like("data")]) -> Non
 
 @vyre.kernel(workgroup="lanes")
 def partial_sums(lanes: Static[int], src: In[u32], sums: Out[u32, like("src")]) -> None:
-    """What it returns depends on the workgroup."""
+    """A kernel whose result depends on its workgroup."""
     s = vyre.workgroup_array(u32, 1)
     s.atomic_add(0, src[vyre.global_id()])
     vyre.barrier()

@@ -104,34 +104,34 @@ class _Terms:
 
     known: dict[str, Node]
 
-    def node(self, term: Term, wanted: ScalarType | None = None) -> Node:
-        """The node of a term; a bare number has the type ``wanted``, or without it i32 or f32."""
+    def node(self, term: Term, expected: ScalarType | None = None) -> Node:
+        """The node of a term; a bare number has the type ``expected``, or without it i32 or f32."""
         text, place, arguments = term.text, term.place, term.arguments
         if term.kind == "name":
             if text not in self.known:
                 raise ShapeError(f"`{text}` is not defined above", place)
             return self.known[text]
         if term.kind == "number":
-            return _literal(text, wanted, place)
+            return _literal(text, expected, place)
         if text in TYPES:
             operands = self._operands(term, arguments, None, 1)
             return Node("cast", (*operands,), TYPES[text], operands[0].shape, place)
-        return self._elementwise(term, wanted) if text in ELEMENTWISE else self._of_many(term)
+        return self._elementwise(term, expected) if text in ELEMENTWISE else self._of_many(term)
 
-    def _operands(self, term: Term, arguments: tuple[Term, ...], wanted: ScalarType | None, count: int) -> list[Node]:
+    def _operands(self, term: Term, arguments: tuple[Term, ...], expected: ScalarType | None, count: int) -> list[Node]:
         """The nodes of so many arguments, of which bare numbers take the type of the first that is none."""
         if len(arguments) != count:
             raise ShapeError(f"`{term.text}` takes {count} operand(s) here, and has {len(arguments)}", term.place)
-        typed = {index: self.node(each, wanted) for index, each in enumerate(arguments) if not _is_bare(each)}
-        beside = next((node.dtype for node in typed.values()), wanted)
+        typed = {index: self.node(each, expected) for index, each in enumerate(arguments) if not _is_bare(each)}
+        beside = next((node.dtype for node in typed.values()), expected)
         return [typed.get(index) or self.node(each, beside) for index, each in enumerate(arguments)]
 
-    def _elementwise(self, term: Term, wanted: ScalarType | None) -> Node:
+    def _elementwise(self, term: Term, expected: ScalarType | None) -> Node:
         text, place, arguments = term.text, term.place, term.arguments
         conditions = tuple(map(self.node, arguments[:1])) if text == "where" else ()
         is_unary = text in ("~", "abs", "sqrt", "floor") or (text == "-" and len(arguments) == 1)
-        wanted = None if text in COMPARISONS else wanted
-        operands = self._operands(term, arguments[len(conditions) :], wanted, 1 if is_unary else 2)
+        expected = None if text in COMPARISONS else expected
+        operands = self._operands(term, arguments[len(conditions) :], expected, 1 if is_unary else 2)
         dtype = operands[0].dtype
         if any(each.dtype is not dtype for each in operands):
             raise ShapeError(f"`{text}` mixes {' and '.join(map(str, operands))}: convert one of them", place)
@@ -173,10 +173,10 @@ class _Terms:
         raise ShapeError(f"`{text}` does not fit {x} with {extra} numbers behind it", place)
 
 
-def _literal(text: str, wanted: ScalarType | None, place: SourceLocation) -> Node:
+def _literal(text: str, expected: ScalarType | None, place: SourceLocation) -> Node:
     digits = text.removesuffix("u")
     is_whole = digits.removeprefix("-").isdecimal()
-    dtype = u32 if text.endswith("u") else wanted if wanted and wanted in NUMBERS else i32 if is_whole else f32
+    dtype = u32 if text.endswith("u") else expected if expected and expected in NUMBERS else i32 if is_whole else f32
     if dtype in INTEGERS and not is_whole:
         raise ShapeError(f"`{text}` is no {dtype.text}: it has a fraction", place)
     try:
